@@ -169,8 +169,8 @@ def compile_and_time(
 def relative_errors(
     task: Problem, function: Callable[..., Array], derivatives: Sequence[Array], arrays: tuple[Array, ...], seed: int
 ) -> list[float]:
-    """Return, for each of ``derivatives``, its error relative to a central difference of ``function`` along a random
-    direction. They are those of ``sum(cotangent*function)``; ``arrays`` are the inputs, then the cotangent.
+    """Return the relative error of each of ``derivatives``, those of ``sum(cotangent*function)``, compared with a
+    central difference along a random direction. ``arrays`` are the inputs of ``function``, followed by the cotangent.
     """
     *values, cotangent = arrays
     found = []

@@ -93,8 +93,8 @@ def parsed_input(source: str, language: str | None = None) -> Any:
 
 def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
     """Return ``expression`` as text in the form named ``form``, one of `FORMS`, such as "latex", "python" or a backend.
-    The declared tensors of ``parsed`` are the arguments of programs. Without ``unicode``, two-dimensional forms are
-    ASCII.
+    Programs take as arguments the tensors that the input ``parsed`` declares. Without ``unicode``, the form "pretty" is
+    plain ASCII.
     """
     if form == "python":
         return python_program(parsed, arguments_of(parsed, expression))
@@ -143,8 +143,8 @@ def _parse_bound(name: str, text: str) -> Any:
 
 
 def certificate_text(found: Any, form: str = "index") -> str:
-    """Return the certificate ``found``, after checking it, as LaTeX lines if ``form`` is "latex", else as text. If
-    there is no certificate, return the reason.
+    """Return the text of the certificate ``found`` with its proof terms, after checking them; the reason if there is no
+    certificate. If ``form`` is "latex", return the certificate's LaTeX lines, not checked.
     """
     if form == "latex":
         return " \\\\\n".join(found.latex_lines())
@@ -200,7 +200,9 @@ def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
 
 
 def size_choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
-    """Yield values of the sizes to try: all 1, then random ones, which grow slowly and are different if possible.
+    """Yield values of the sizes ``symbols`` with which to try an expression: first all 1, then random ones, which grow
+    slowly and are different if possible. Only 1 is tried if a tensor with ``order`` axes of length 2 would be too
+    large.
 
     If arrays of size 2 would be too large for a tensor of this ``order``, 1 is the only size.
     """
@@ -293,8 +295,8 @@ class _PythonWriter(ast.NodeTransformer):
         return text + ", dtype=int" * (tensor.dtype is int) + facts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Return the name with the prefix of its module if it is a function or constant; if it is an index, record it
-        and return it unchanged.
+        """Return the name `node` as Python source needs it: with a prefix such as ``td.`` if it is a function or
+        constant of a module, otherwise unchanged. Names that are neither functions nor tensors are recorded as indices.
         """
         if node.id not in self.symbols:
             return _from_module(node)

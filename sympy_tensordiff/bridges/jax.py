@@ -87,7 +87,9 @@ def jax_function(
     function = BridgedFunction(args, expr, wrt, backend, options)
 
     def call(*values: Any) -> Any:
-        """Return the results of a call, after checking and converting the arguments ``values``."""
+        """Call the function in JAX: check and convert the arguments ``values``, and return the result, or the tuple of
+        results.
+        """
         function.checker.check_count(values)
         arrays, integers = _convert_arguments(jax, function, values)
         results = jax.primitive.bind(*arrays, f=function.operator, integers=integers)
@@ -263,9 +265,9 @@ def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    """JAX rule for reverse mode: given the ``cotangents`` of the results, return those of the arguments of ``f`` in
-    which its results are linear, None for the other arguments. ``values`` are the array arguments, ``integers`` the
-    others.
+    """JAX's rule to transpose a linear function: given the ``cotangents`` of the results of ``f``, return those of the
+    arguments in which ``f`` is linear, and None for other arguments. ``values`` are the array arguments, ``integers``
+    the integer ones.
     """
     arguments = merge_arguments(f.function, values, integers)
     positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]
@@ -275,8 +277,8 @@ def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 
 
 def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for ``vmap``: apply the operator ``f`` along one axis of its arguments, whose numbers are in ``axes``,
-    and return the results with this axis first.
+    """Apply the operator ``f`` along one axis of its arguments, as JAX's ``vmap`` requires. ``axes`` has the number of
+    this axis in each of ``values``. Return the results, and 0 for each of them, the number of the axis in the results.
     """
     arguments, axis_of = (
         merge_arguments(f.function, values, integers),

@@ -57,7 +57,9 @@ class MinimizeProblem:
     # ------------------------------------------------------------------------ the functions
 
     def fun(self, x: Any) -> Any:
-        """Return the loss as a float, or the residuals as a vector."""
+        """Return the value to minimise at the point ``x``: the loss as a float, or the residuals of a least-squares
+        problem as a vector.
+        """
         value = self._value(*self._call_arguments(x))
         return float(value) if self._is_scalar else np.ravel(value)
 

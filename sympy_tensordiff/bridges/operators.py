@@ -110,8 +110,8 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """The base class of operators for other libraries. From an operator, others are derived and cached: for the
-    pushforward (jvp), for the pullback (vjp), and for batches of calls.
+    """The base class of operators for other array libraries. Three kinds of operators are derived from one, and cached:
+    its pushforward (jvp), its pullback (vjp), and its application to batches.
 
     `path` has the steps from the operator of the function to this one.
     """
@@ -128,20 +128,21 @@ class _DerivableOperator:
         return self.derive(("pushforward", positions))
 
     def pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Any:
-        """Return the operator that computes the cotangents of the arguments at ``positions``, cached. Its last
-        arguments are the cotangents of the outputs with the numbers ``given``; the cotangents of other outputs are 0.
+        """Return the operator that computes the cotangents of the arguments at ``positions`` (cached). Besides the
+        arguments, it takes the cotangents of the outputs with the numbers ``given``; those of other outputs are 0.
         """
         return self.derive(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
-        """Return the operator that applies the present one along a new leading axis, cached. The arguments whose flag
-        in ``flags`` is true have this axis; the others are the same for all calls.
+        """Return the operator that applies this one for each index along a new leading axis (a batch); it is cached.
+        Arguments with a true flag in ``flags`` have this axis, the others are the same for the whole batch.
         """
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator that ``step`` derives from this one: the name of a method and its arguments, such as
-        ``("batched", flags)``. It is created by the private method of that name, ``_batched``, and cached.
+        """Return the operator that results from this one by ``step``: the name of a method and its arguments, such as
+        ``("batched", flags)``. The first call creates it by the private method ``_batched``; later calls return the
+        same object.
         """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
@@ -150,7 +151,8 @@ class _DerivableOperator:
 
 
 class Operator(_DerivableOperator):
-    """Expressions as a function of arrays, with derived operators for its derivatives.
+    """A function of arrays that computes expressions, for use in another library, and the operators derived from it for
+    its derivatives.
 
     The arguments `args` begin with those of `function`, from which the operator is derived. ``kinds[n]`` says of which
     shape argument ``n`` is: that of argument ``k`` of the function, or ``~k`` for its result ``k``; ``output_kinds``
@@ -182,8 +184,8 @@ class Operator(_DerivableOperator):
             return tuple(self.kernel(*values))
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results computed by operations of an array library, so that it can trace them. ``vmap`` is the
-        library's function for batches.
+        """Compute the results for ``values`` by operations of an array library such as JAX, so that the library can
+        trace them. ``vmap`` is its function that applies another one to batches.
         """
         with self._lock:
             kernel = self.kernel
@@ -215,8 +217,10 @@ class Operator(_DerivableOperator):
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """Create the operator that computes the cotangents of the arguments at ``positions`` from those of the outputs
-        with the numbers ``given``; `pullback` calls this once.
+        """Create the operator of reverse mode: it computes the cotangents of the arguments numbered ``positions`` from
+        the cotangents of the outputs numbered ``given``.
+
+        `pullback` calls this once.
         """
         cotangents = direction_symbols([self.outputs[k] for k in given], self.args, "cotangent")
         variables = tuple(self.args[p] for p in positions)
@@ -264,12 +268,16 @@ class Batched(_DerivableOperator):
         return tuple(results)
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results for a batch, computed by operations of an array library with its function ``vmap``."""
+        """Return the results for a whole batch, with ``values`` as arguments: ``vmap``, a function of an array library,
+        maps the operator's computation over the batch axis.
+        """
         integers = self.function.integers
         numbers = [value for position, value in enumerate(values) if position in integers]
 
         def each(*arrays: Any) -> tuple[Any, ...]:
-            """Return the results for one element of the mapped axis."""
+            """Return the results of the operator for ``arrays`` without the batch axis over which the array library
+            maps.
+            """
             found: tuple[Any, ...] = self.inner.trace(vmap, merge_arguments(self.function, arrays, numbers))
             return found
 
@@ -278,20 +286,22 @@ class Batched(_DerivableOperator):
         return tuple([r.sum(0) if total else r for r, total in zip(results, self.summed, strict=True)])
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """Return the shapes of the outputs, given the shapes of arrays and the values of integers, for a whole batch of
-        calls.
+        """Return the shapes of the outputs for a whole batch of calls. ``given`` has the shape of each array argument
+        and the value of each integer argument.
         """
         length = self._length(given)
         inner = self.inner.shapes([shape[1:] if flag else shape for shape, flag in zip(given, self.flags, strict=True)])
         return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]
 
     def _length(self, given: Sequence[Any]) -> int:
-        """Return the length of the leading axis along which the operator is applied, given the argument shapes."""
+        """Return the length of the leading axis along which the operator is applied. ``given`` are the shapes of the
+        arguments, some of which have this axis.
+        """
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
     def _pushforward(self, positions: tuple[int, ...]) -> Batched:
-        """Create the batched operator that computes the tangents of all outputs from those of the arguments at
-        ``positions``; `pushforward` calls this once.
+        """Create the operator that computes the tangents of all outputs from those of the arguments at ``positions``,
+        for a batch of calls. Call `pushforward` instead, which caches it.
         """
         return Batched(
             self.inner.pushforward(positions), (*self.flags, *(self.flags[p] for p in positions)), self.summed

@@ -136,8 +136,8 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of ``derived``, an operator for a derivative or a batch of ``operator``, by its own
-        autograd function.
+        """Return the results of ``derived``, an operator for a derivative or for a batch of calls of ``operator``,
+        given its arguments ``values``. PyTorch can differentiate them in turn.
         """
         return _autograd_of(torch, derived).apply(*values)
 
@@ -227,7 +227,9 @@ def _load() -> SimpleNamespace:
     op = _custom_op(torch)
 
     class OperatorCall(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """The autograd function of eager calls: unlike a custom operator, it supports all of `torch.func`."""
+        """The autograd function through which an operator is called in eager mode, outside of ``torch.compile``. Unlike
+        a custom operator, it supports all of `torch.func`.
+        """
 
         @staticmethod
         def forward(operator: Any, *values: Any) -> Any:
@@ -261,7 +263,9 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def vmap(info: Any, axes: Any, operator: Any, *values: Any) -> Any:
-            """Return the results of ``operator`` mapped over one axis of its arguments (`torch.func.vmap`)."""
+            """Return the results of ``operator`` for ``values`` with a batch axis, for `torch.func.vmap`. ``axes`` has
+            the number of this axis for ``operator`` and for each value, None without one. ``info`` is not used.
+            """
             return _vmap_operator(OperatorCall.apply, operator, axes[1:], values)
 
     return SimpleNamespace(OperatorCall=OperatorCall, op=op)
@@ -318,7 +322,9 @@ _functions: dict[str, BridgedFunction] = {}
 
 @cache
 def _operator_of_key(key: str) -> Any:
-    """Return the operator with this key, derived from the function that is registered under the key's first part."""
+    """Return the operator with the ``key``, JSON text of the name of a registered function and of the steps that derive
+    the operator from it, such as its derivative.
+    """
     name, path = json.loads(key)
     operator: Any = _functions[name].operator
     for step in path:
@@ -367,8 +373,8 @@ def _custom_op(torch: Any) -> Any:
         ctx.save_for_backward(*tensors)
 
     def backward(ctx: Any, cotangents: Any) -> Any:
-        """Return the gradients of the tensors, and None for integers and the key (the backward pass of the
-        operator).
+        """Return the gradients for PyTorch's backward pass: those of the tensors, given the `cotangents` of the
+        results, and None for the other arguments, which are integers and a key.
         """
         function = ctx.operator.function
         needed = merge_arguments(function, ctx.needs_input_grad[0], [False] * len(ctx.integers))

@@ -31,8 +31,8 @@ class BlockFunction(Protocol):
         """Return for each argument the list of slices that the task of the block numbered `block` loads in a kernel."""
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
-        """Return the number of tasks and the bytes of a call at the given ``sizes``, with ``itemsize`` bytes per
-        number.
+        """Return the predicted costs of a call at the given ``sizes``: its numbers of tasks, and the bytes that these
+        read and need at a time. ``itemsize`` is the number of bytes of an entry.
         """
 
     @property
@@ -54,8 +54,8 @@ def register_distribution(function: Distribution) -> Distribution:
 
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """Return a function of Dask arrays for ``expr``, made by the builder that `register_distribution` has registered.
-    ``blocks``, ``memory`` and ``options`` are those of `lambdify`.
+    """Return a function that evaluates ``expr`` on Dask arrays, made by the builder that `register_distribution` has
+    registered. All parameters are those of `lambdify`; ``options`` has the remaining ones.
     """
     import_module("sympy_tensordiff.distributed.function")
     return _distribution[0](args, expr, blocks, memory, backend, options)

@@ -100,7 +100,9 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     symbols: dict[Any, Any] = {}
 
     def symbol(variable: Any) -> Any:
-        """Return the SymPy symbol or expression for a variable of a cost polynomial, its given value if it has one."""
+        """Return the SymPy expression for a variable of a cost polynomial: the value that the caller of the function
+        gave for it, else a symbol.
+        """
         form = Affine.variable(variable)
         if variable not in symbols:
             symbols[variable] = values.get(form) or write(reader, graph.index(form))

@@ -119,8 +119,9 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of the compilation: the graph with the nodes to compute, the arguments and their names. In a program
-    that searches for bad indices, ``search`` has the numbers of the failed index checks.
+    """The input of the compilation: the graph, the nodes to compute, the arguments, their names, and the options.
+    ``search`` is empty, except in a program that searches for bad indices: there it has the numbers of the failed index
+    checks.
     """
 
     graph: Graph
@@ -191,8 +192,8 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program of ``exprs``, for the symbols ``args`` and the same ``options``, built again for ``sizes`` at
-    which some axis has no entries. A compiled function can be pickled with a reference to this function.
+    """Build the program of ``exprs``, with the same symbols ``args`` and ``options``, again for ``sizes`` at which some
+    axis is empty; ``structure`` is the nesting of its results. Pickles of compiled functions refer to this function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -209,9 +210,9 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the best of up to three programs: one that stores all values that several sums need (if ``shares_rows``),
-    one that stores them where a single row is enough, and one that stores none of them. The best one has the fewest
-    temporaries that are larger than all arrays of the last one, and then the least work.
+    """Return the best of up to three programs: one stores all values that several sums need (if ``shares_rows``), one
+    stores them only where a single row is enough, and one stores none. The best one has the fewest temporaries larger
+    than all arrays of the program without, and then the least work.
 
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.
@@ -234,8 +235,8 @@ def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
 
 
 def _count_larger(program: Program, allowed: Program) -> int:
-    """Return how many temporaries of ``program`` are larger, for large sizes, than every argument, result and temporary
-    of ``allowed``.
+    """Return how many temporaries of ``program`` are larger, if all sizes are large, than every array (argument, result
+    or temporary) of ``allowed``.
     """
     shapes = [a.shape for a in allowed.arguments] + [a.shape for a in (*allowed.outputs, *_whole_arrays(allowed))]
     needed = [_growth(shape) for shape in shapes]
@@ -251,7 +252,7 @@ def _row_temporaries(program: Program) -> set[str]:
 
 
 def _whole_arrays(program: Program) -> list[programs.Array]:
-    """Return the temporaries with several axes of which more than one row is stored."""
+    """Return the temporaries with two or more axes that are stored whole, rather than one row at a time."""
     rows = _row_temporaries(program)
     return [array for array in program.temporaries if len(array.shape) > 1 and array.name not in rows]
 
@@ -265,8 +266,8 @@ def _growth(shape: Sequence[Affine]) -> Counter[Affine]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Simplified:
-    """A program in preparation: the definitions of its arrays with simplified formulas of their entries, before these
-    become loop nests.
+    """A program in preparation: the definitions of its arrays, with a simplified formula for the entries of each; loop
+    nests are made from these.
     """
 
     task: Task
@@ -282,7 +283,9 @@ class _Simplified:
 
 
 def _simplify(task: Task) -> _Simplified:
-    """Return the arrays of a task with simplified entries, and its run-time checks."""
+    """Return the arrays to compute for `task` with simplified formulas of their entries, and the checks to make at run
+    time.
+    """
     graph, nodes, arguments, names, arrays = task.graph, task.nodes, task.arguments, task.names, task.arrays
     options, hints, tensors, search, structure = task.options, task.hints, task.tensors, task.search, task.structure
     temporaries = options.temporaries
@@ -357,8 +360,8 @@ def _in_loop_form(
 
 
 class _BuiltProgram(NamedTuple):
-    """A program with its steps, checks and masks, not yet verified, and what building it has shown about its
-    temporaries.
+    """A program before its verification: complete with steps, checks and masks (tests for reads that may be out of
+    bounds), and with the facts about its temporaries that were found when it was built.
     """
 
     program: Program
@@ -379,10 +382,9 @@ def _assemble(
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
-    """Lower the `simplified` expressions to steps, and return the program with its checks and with masks on the reads
-    that may be out of bounds. With ``shares_rows``, values that several sums need are stored; with `only_rows`, they
-    are read only in loops that run along their rows, as the loops that fill them do. Each value in `domains` is stored
-    in a single array, over the domain given there.
+    """Lower the `simplified` expressions to steps, and return the program with its checks and with masks on reads that
+    may be out of bounds. ``shares_rows`` allows arrays for values that several sums need; with `only_rows` they are
+    read along their rows only. `domains` maps values to domains on which one array stores them.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows
@@ -411,8 +413,8 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return `definitions` with each scalar result that no other array reads moved to the end. It can then be computed
-    from arrays that other results need.
+    """Return `definitions` with the scalar results last, except those that another array reads. Their code can then use
+    the arrays that other results need in any case.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -464,7 +466,9 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
-    """Add the loop nest or library call of one definition to ``lowering``, and return the array that it fills."""
+    """Add the loop nest that computes `entries`, the formula of the array in ``definition``, to ``lowering``; if
+    `entries` is None, add the library call of ``definition``. Return the array that is filled.
+    """
     if entries is not None:
         return lowering.output(entries, definition.name)
     step = definition.step
@@ -477,8 +481,8 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
 def _checks_of_assumptions(
     program: Program, assumptions: Iterable[Constraint], names: Mapping[Any, str]
 ) -> tuple[Check, ...]:
-    """Return a run-time check for each constraint on sizes in ``assumptions``, unless the shapes of the arguments imply
-    it already. ``names`` maps variables to their names in the program.
+    """Return run-time checks of the constraints on sizes in ``assumptions``, without those that the shapes of the
+    arguments imply. ``names`` maps the variables of the constraints to their names in the program.
     """
     prover = Prover(program)
     known = {a.name for a in program.arguments if a.kind == "integer"}

@@ -172,8 +172,8 @@ def _built(function: CompiledFunction, alternatives: Sequence[Alternative]) -> C
 
 
 def _chosen(function: CompiledFunction, gains: Mapping[str, float]) -> CompiledFunction:
-    """Return the function rebuilt with those alternatives that an earlier call of `tune` chose; ``gains`` has their
-    names.
+    """Return ``function`` rebuilt with the alternatives, such as the use of several cores, whose names are in
+    ``gains``, the choice of an earlier call of `tune`; ``function`` itself if there are none.
     """
     chosen = [one for one in _alternatives(function) if one.name in gains]
     return _built(function, chosen) if chosen else function
@@ -248,7 +248,7 @@ def _read(key: str) -> dict[str, float] | None:
 
 
 def _write(key: str, gains: Mapping[str, float]) -> None:
-    """Write ``gains``, the choice as a dictionary from names of alternatives to their gains, to the file ``key`` in the
+    """Store ``gains``, a dictionary from the names of tuning alternatives to their gains, in the file ``key`` of the
     cache folder. Do nothing if the cache is off or cannot be written.
     """
     if not is_off():

@@ -28,8 +28,8 @@ KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
 class Decomposition(NamedTuple):
-    """A scalar written as a ``function`` of symbols. ``affine`` maps some of them to the largest affine subexpressions
-    of the scalar, ``inner`` the others to other scalars in it.
+    """A scalar written as a ``function`` of symbols, which replace its parts. ``affine`` maps symbols to affine
+    expressions, the largest ones in the scalar; ``inner`` maps the other symbols to the other parts.
     """
 
     function: Expr
@@ -52,8 +52,8 @@ class _PartSymbols(NamedTuple):
     symbols: dict[Expr, Expr]
 
     def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-        """Return the symbol that stands for the subexpression ``node``. Its first use creates it with the name ``name``
-        and records it in ``kind``, the dictionary of affine or of inner parts.
+        """Return the symbol that replaces the subexpression ``node``. Its first use creates it, with the name ``name``,
+        and records it in ``kind``: the dictionary of affine parts or that of inner parts.
         """
         if node not in self.symbols:
             self.symbols[node] = Dummy(name, real=True)
@@ -62,7 +62,8 @@ class _PartSymbols(NamedTuple):
 
 
 class Variables:
-    """The variables of one certificate, which also knows the degree of scalars in them (constant, affine or other).
+    """The variables for which a certificate of convexity is made. It computes the degree of a scalar in them: 0 if it
+    is constant, 1 if it is affine, else 2.
 
     Examples
     --------
@@ -85,8 +86,8 @@ class Variables:
         return self._degrees[scalar]
 
     def arguments(self, node: Expr) -> tuple[Expr, ...]:
-        """Return the arguments of ``node`` that determine its degree in the variables: the body of a reduction, () for
-        entries, determinants and `Piecewise`.
+        """Return the arguments of ``node`` that determine its degree in the variables: only the body of a sum or other
+        reduction, none for entries, determinants and `Piecewise`, all arguments of other nodes.
         """
         if isinstance(node, IndexedReduction):
             return (node.args[0],)
@@ -134,7 +135,9 @@ class Variables:
         replaced: dict[Expr, Expr] = {}
 
         def is_inner(node: Expr) -> bool:
-            """Return whether a symbol replaces ``node`` as a whole, without decomposing its arguments."""
+            """Return whether one symbol replaces ``node`` as a whole: it is in ``opaque``, or its function is not in
+            ``through``. Its arguments are then not decomposed.
+            """
             return node in opaque or node.func not in through
 
         for node in postorder(scalar, replaced, lambda n: () if self.degree(n) < 2 or is_inner(n) else n.args):
@@ -153,8 +156,9 @@ class Variables:
         )
 
     def _replace_affine(self, node: Expr, part_symbols: _PartSymbols, finest: bool) -> Expr:
-        """Return ``node``, which is affine in the variables, as a number plus a multiple of one symbol for its variable
-        part; with ``finest``, as a sum with one symbol for each term. New symbols are recorded in ``part_symbols``.
+        """Return ``node``, affine in the variables, with a new symbol for its variable part: ``3 + 2*a``, where a
+        stands for ``x + y``, for ``3 + 2*x + 2*y``. With ``finest``, each term gets a symbol of its own. New symbols
+        are recorded in ``part_symbols``.
         """
         if self.degree(node) == 0:
             return node

@@ -201,7 +201,9 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
     names: dict[Expr, Expr] = {}
 
     def logarithm(matrix: Any) -> Expr:
-        """Return the symbol for ``log(det(matrix))``; for an inverse, minus that of the inverted matrix."""
+        """Return the symbol that represents ``log(det(matrix))``, the same one at each call. For an inverse, return
+        minus the symbol of the matrix that is inverted.
+        """
         if isinstance(matrix, TensorInverse):
             return -logarithm(matrix.args[0])
         if matrix not in symbols:
@@ -221,7 +223,9 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
 
 
 def _restore_determinants(term: ProofTerm, parts: Mapping[Expr, Expr]) -> ProofTerm:
-    """Return ``term`` with the symbols of log-determinants replaced by the logarithms in ``parts``."""
+    """Return the proof term ``term`` with symbols replaced by the log-determinants for which they stand; ``parts`` maps
+    each symbol to its log-determinant.
+    """
     if not parts:
         return term
     facts = tuple((scalar.xreplace(dict(parts)), sign) for scalar, sign in term.facts)

@@ -89,7 +89,9 @@ class Certificate:
         return f"{kind}: " + ("; ".join(map(str, self.terms)) or f"affine{' in pieces' * bool(kinked)}")
 
     def form(self) -> Expr:
-        """Return the sum of the terms: ``v' H v`` for a convex function, ``-v' H v`` for a concave one."""
+        """Return the sum of the certificate's terms, the second derivative in a direction v: ``v' H v`` for a convex
+        function with the Hessian H, ``-v' H v`` for a concave one.
+        """
         return sympy.Add(*(term.form for term in self.terms))
 
     # ---------------------------------------------------------------- the check
@@ -134,8 +136,8 @@ class Certificate:
         return sympy.Add(*(reductions.sum(v * product) for v, product in zip(directions, products, strict=True)))
 
     def _equals_second_pushforward(self) -> bool:
-        """Return whether the terms add up to the second derivative along the direction (minus it if concave),
-        symbolically and so for all sizes.
+        """Return whether the sum of the certificate's terms equals the second derivative along the direction (its
+        negative, for a concave function). It is proved symbolically, and so for all sizes.
         """
         variables, directions = tuple(self.directions), tuple(self.directions.values())
         second = jvp(jvp(self.function, variables, directions), variables, directions)
@@ -240,7 +242,7 @@ def _count_products(form: Expr) -> int:
 
 
 def _to_fraction(end: Expr) -> Fraction:
-    """Return a real number as a `Fraction`, rounded to 20 digits if it is irrational."""
+    """Return the real number ``end`` as a `Fraction`: exact if it is rational, else rounded to 20 digits."""
     return Fraction(int(end.p), int(end.q)) if end.is_Rational else Fraction(str(end.evalf(20)))
 
 

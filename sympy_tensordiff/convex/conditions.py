@@ -45,7 +45,9 @@ class SignUnknown(Exception):
         return str(text).format(*values)
 
     def with_parts(self, parts: Mapping[Expr, Expr]) -> SignUnknown:
-        """Return this exception with each symbol in its values replaced by the scalar that `parts` has for it."""
+        """Return a copy of this exception for messages to the user: each symbol in its values is replaced by the scalar
+        for which it stands, as the dictionary ``parts`` says.
+        """
         return type(self)(*(part.xreplace(parts) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
@@ -89,9 +91,11 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare in ``signs`` the ranges of the symbols of the function in ``outer``, as ``ranges`` gives them, and raise
-    `SignUnknown` unless the function is proved to be defined there. If ``is_concave`` proves that a symbol's scalar is
-    concave, its range is first narrowed to where logarithms and roots of it are defined.
+    """Declare the ``ranges`` of symbols in ``signs``, and raise `SignUnknown` unless the function in ``outer``, of
+    these symbols, is proved to be defined there.
+
+    If ``is_concave`` proves that a symbol's scalar is concave, its range is first narrowed to where logarithms and
+    roots of it are defined.
 
     Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
     in the open ranges only, a pole and a logarithm at their ends as well.
@@ -107,8 +111,9 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Narrow, in ``signs``, the range of each symbol p in the function of ``outer`` to where logarithms and roots of
-    ``a*p + b`` in it are defined, if the scalar ``a*p`` is proved concave. Return these logarithms and roots.
+    """Narrow the range of a symbol p in ``signs`` if the function of ``outer`` contains ``log(a*p + b)`` or a root of
+    ``a*p + b``: p is then in the domain of this function. ``is_concave`` must prove ``a*p`` concave. Return the
+    logarithms and roots that were used.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")
@@ -143,9 +148,11 @@ def require_values(
     closed: Mapping[Expr, Expr] | None = None,
     domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Raise `SignUnknown` unless every logarithm, root and quotient in ``function`` that contains a symbol of ``parts``
-    is defined in the declared ranges; those in `domain_nodes` are not examined. `closed` maps a symbol to another one
-    whose declared range contains its ends, too.
+    """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` is proved to be defined in the
+    declared ranges of its symbols. Only nodes that contain a symbol of ``parts`` are examined, and none of
+    `domain_nodes`.
+
+    `closed` maps a symbol to another one whose declared range contains its ends, too.
 
     `domain_nodes` are the logarithms and roots to whose domains the ranges were narrowed.
     """

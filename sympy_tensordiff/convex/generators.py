@@ -184,8 +184,8 @@ class Generators:
         return range_of_values(node.func)
 
     def _range_in_half_period(self, argument: Expr, shift: Expr) -> Interval | None:
-        """Return the range of ``sin(argument + shift)`` if the angle stays between two neighbouring zeros of the sine,
-        else None.
+        """Return an `Interval` that contains the angle's sine ``sin(argument + shift)``, but only if the angle stays
+        between two neighbouring zeros of the sine, so that the sign is known. Otherwise return None.
         """
         form = sympy.expand(self.form(argument))
         moving = [g for g in form.free_symbols if not self.sources[g].is_number]
@@ -263,8 +263,9 @@ class Generators:
         return form.xreplace(self.sources)
 
     def _form_of_root(self, base: Expr, degree: int) -> Expr:
-        """Return the root of order `degree` of a nonnegative ``base`` as a generator with the range of the root; for a
-        product of symbols, as a product of one generator for each factor.
+        """Return the root of order `degree` of a nonnegative ``base`` as a generator, a symbol for it whose range is
+        known. A product of positive symbols gives one generator for each factor; a rational root is returned as a
+        number.
         """
         parts = _monomial_factors(base)
         if parts is not None and len(parts) > 1 and all(self.sign_of(g) == ">" for g, _ in parts):
@@ -280,8 +281,9 @@ class Generators:
         return symbol
 
     def _form_of_exponential(self, argument: Expr) -> Expr:
-        """Return ``exp(argument)`` as a product of powers of generators, symbols that stand for exponentials: one for
-        each monomial of the argument.
+        """Return ``exp(argument)`` as a product of powers of generators, which are symbols for exponentials: ``g**2*h``
+        for ``exp(2*x - y)``, with g for ``exp(x)`` and h for ``exp(-y)``. An argument of more than two terms gets one
+        generator for the whole polynomial.
         """
         factors = []
         terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(argument))]
@@ -334,8 +336,8 @@ class Generators:
 
 
 def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
-    """Return the arguments of a sum, product, power, `exp`, `log` or `Abs`; () for any other node, such as a sum over
-    an index or an entry.
+    """Return the operands of an arithmetic expression: a sum, product, power, `exp`, `log` or `Abs`. Return () for any
+    other node, such as an indexed sum or a tensor entry.
     """
     return node.args if isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs) else ()
 

@@ -76,9 +76,9 @@ def _terms_of_decomposition(
     outer: Decomposition,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar, given as the decomposition ``outer``; raise
-    `SignUnknown` if it is not proved convex (``curvature`` 1) or concave (-1). ``slope`` differentiates a scalar along
-    the direction, ``terms`` proves its curvature.
+    """Return the proof terms that a piecewise function of one scalar, the decomposition ``outer``, is convex
+    (``curvature`` 1) or concave (-1); raise `SignUnknown` if this is not proved. ``slope(scalar)`` is a directional
+    derivative, ``terms(scalar, curvature)`` the proof terms of an inner scalar.
     """
     ((symbol, part),) = outer.parts.items()
     is_inner = bool(outer.inner)
@@ -110,8 +110,8 @@ def _terms_of_decomposition(
 
 
 def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[Decomposition]:
-    """Yield ways to write a piecewise function as a function of one scalar: an affine one, then the scalar that its
-    conditions compare.
+    """Yield ways to write the piecewise function ``scalar`` as a function of one inner scalar: first with an affine
+    inner scalar, then with the one that the conditions compare, such as ``u`` in ``u**2 if u > 0 else 0``.
     """
     sides = [side for r in scalar.atoms(*INEQUALITIES) for side in r.args if variables.degree(side) == 2]
     inner = {side.args[0] if isinstance(side, sympy.Abs) else side for side in sides}
@@ -126,8 +126,9 @@ def _univariate_decompositions(variables: Variables, scalar: Expr) -> Iterator[D
 def _require_corner(
     signs: Signs, outer: Decomposition, symbol: Expr, pieces: list[Expr], curvature: int, end: Any
 ) -> None:
-    """Raise `SignUnknown` unless two neighbouring ``pieces``, functions of ``symbol``, meet at ``symbol = end``: their
-    values are equal there, and the slope increases or stays equal for ``curvature`` 1, decreases or stays equal for -1.
+    """Raise `SignUnknown` unless the two ``pieces`` of the function in ``outer`` provably fit together at
+    ``symbol = end``: the values are equal, and the slope does not decrease for ``curvature`` 1 (convex), or does not
+    increase for -1 (concave).
     """
     left, right = pieces
     nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if symbol in node.free_symbols}
@@ -150,9 +151,9 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Rescale the argument of a function: if ``outer``, a function of the scalar ``part``, depends on it only as
-    ``c*part`` with a factor c of unknown sign, return it as a function of ``c*part``, with this scalar. Else return
-    ``(outer, part)``. ``symbol`` is the argument in the function.
+    """Return ``outer``, a function of the scalar ``part``, as a function of ``c*part``, together with this scalar, if
+    it depends on ``part`` only by ``c*part`` for a factor c of unknown sign. Else return ``(outer, part)``. ``symbol``
+    is the function's argument.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
@@ -163,9 +164,9 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Interval) -> list[_Piece]:
-    """Split the values of ``symbol`` into intervals, in ascending order, in each of which all conditions and all signs
-    of absolute values in ``outer`` are fixed. The first and the last end at the bounds of ``range_of_part`` if it is
-    proved which breakpoints are inside.
+    """Split the values of ``symbol`` into intervals, in ascending order, in which no condition and no sign of an
+    absolute value in ``outer`` changes. The first and the last end at the bounds of ``range_of_part``, or at infinity
+    where it is not proved which breakpoints are inside.
     """
     ends: list[Expr] = []
     for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):
@@ -223,8 +224,8 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def without_abs(scalar: Expr) -> Expr:
-        """Return ``scalar`` with ``a`` or ``-a`` in place of ``Abs(a)``, by the sign of ``a`` at the point (``symbol =
-        point``); raise `SignUnknown` if it is not known.
+        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, whichever is not negative at the point
+        where ``symbol`` has the value ``point``. Raise `SignUnknown` if the sign of ``a`` there is unknown.
         """
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):

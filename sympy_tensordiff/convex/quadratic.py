@@ -132,9 +132,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield the second derivative along ``directions`` of a product, summed over ``limits``, in visibly nonnegative
-    forms (`GramForm`): one for each exchange of indices that extends ``start`` and leaves the product unchanged. The
-    factors of the product are the variables ``ends``, at most one entry of an inverse, ``cores``, and others, ``rest``.
+    """Yield visibly nonnegative forms (`GramForm`) of the second derivative, along ``directions``, of a product summed
+    over ``limits``: one for each exchange of indices that extends ``start`` and leaves the product unchanged. Its
+    factors are the variables ``ends``, at most one entry of an inverse (``cores``), and the others (``rest``).
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -198,7 +198,9 @@ def _canonical_entry(factor: Expr) -> Expr:
 
 
 def _indices_of(end: Expr) -> tuple[Expr, ...]:
-    """Return the indices of an entry; () for a scalar variable."""
+    """Return the indices of the tensor entry ``end``, such as ``(i, j)`` for ``A[i, j]``; () if ``end`` is a scalar
+    variable.
+    """
     return tuple(end.indices) if isinstance(end, TensorEntry) else ()
 
 
@@ -227,8 +229,10 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the exchanges of ``bound`` indices that extend ``start`` and map the indices of one of the two entries
-    ``ends`` to those of the other. For an entry of a symmetric matrix, both orders of its indices are tried.
+    """Yield the ways to exchange ``bound`` indices that contain the exchange ``start`` and map one of the two entries
+    ``ends`` to the other, as i <-> j maps ``x[i]`` to ``x[j]``.
+
+    For an entry of a symmetric matrix, both orders of its indices are tried.
     """
     if start is None or not _is_same_variable(ends):
         return
@@ -261,9 +265,9 @@ def _is_invariant(factors: Sequence[Expr], exchange: Mapping[Expr, Expr]) -> boo
 
 
 class _HalvedProduct(NamedTuple):
-    """A summed product in two halves, ``weight*half*half'*links``: an exchange of indices turns ``half`` into
-    ``half'``, and ``links`` are matrix entries ``M[i, i']`` that connect them. It is a square, or a quadratic form in
-    M.
+    """A summed product ``weight*half*half'*links``, in which an exchange of indices maps ``half`` to ``half'``, and
+    ``links`` are matrix entries ``M[i, i']`` that connect the indices of both. Without links it is a square, else a
+    quadratic form in M.
     """
 
     fixed_limits: tuple[Any, ...]
@@ -274,8 +278,9 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split the sum over ``limits`` of the product of ``ends``, ``rest`` and ``cores`` into two halves that
-    ``exchange`` maps to each other and matrix entries that connect them; None if the product has no such halves.
+    """Split a summed product such as ``x[i]*M[i, j]*x[j]`` into two halves that the index mapping ``exchange`` maps to
+    each other, and entries that link them. ``limits`` are the ranges of its indices; ``ends``, ``rest`` and ``cores``
+    its factors. None if there are no halves.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
@@ -305,7 +310,9 @@ def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: An
 
 
 def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
-    """Return whether ``factor`` is a matrix entry ``M[i, i']`` of an index and the index that it is exchanged with."""
+    """Return whether ``factor`` is a matrix entry ``M[i, j]`` with two different indices that are exchanged with each
+    other: ``exchange`` maps i to j.
+    """
     a, b = factor.indices if len(factor.indices) == 2 else (None, None)
     return a in exchange and exchange[a] == b and a != b
 
@@ -313,9 +320,12 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of ``found``, a product ``sum(weight*half*half'*links)``, along ``directions`` as a
-    visibly nonnegative `GramForm`. ``exchange`` maps the indices of the halves to each other; ``cores`` is the entry of
-    an inverse among the factors, if any.
+    """Return the second derivative of ``found`` along ``directions`` as a `GramForm`, whose formula shows that it is
+    not negative. ``found`` is a product ``Sum weight*half*half'*links`` of two halves that differ only in their
+    indices.
+
+    ``exchange`` maps the indices of the halves to each other; ``cores`` is the entry of an inverse among the factors,
+    or empty.
     """
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:
@@ -339,9 +349,9 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the second derivative of ``found``, a product ``w*b' inv(M) b``, as ``2*w*r' inv(M) r`` with the residual
-    ``r = v - V inv(M) b``, where v and V are the `directions` (derivatives) of b and M. ``core`` is the entry of
-    ``inv(M)``, and ``half`` the derivative of ``b``.
+    """Return the second derivative of ``w*b' inv(M) b``, the product ``found``, as ``2*w*r' inv(M) r`` with
+    ``r = v - V inv(M) b``. `directions` has the derivatives v of b and V of M, ``core`` is the entry of ``inv(M)``, and
+    ``half`` the derivative of ``b``.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """
@@ -377,8 +387,9 @@ def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
 
 
 def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
-    """Return the derivative of ``factor`` along the directions if it is a variable or an entry of one, which is the
-    direction or its entry; any other factor unchanged. ``directions`` maps variables to their directions.
+    """Return the derivative of ``factor`` along ``directions``, a dictionary from variables to their directions. A
+    variable becomes its direction, and an entry of a variable the entry of the direction; any other factor is returned
+    unchanged.
     """
     if isinstance(factor, TensorEntry) and factor.tensor in directions:
         return directions[factor.tensor][factor.indices]
@@ -386,8 +397,8 @@ def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
 
 
 def _matrix_residual(inverse: Any, directions: Mapping[Any, Any], a: Expr) -> Expr:
-    """Return ``r' inv(S) r`` for the column ``r`` number ``a`` of ``V inv(S)``, where ``inverse`` is ``inv(S)`` and V
-    is the derivative of S along ``directions``.
+    """Return ``r' inv(S) r`` for the vector ``r``, the column with the number ``a`` of ``V inv(S)``. ``inverse`` is
+    ``inv(S)``, and V is the derivative of the matrix S along ``directions``.
     """
     p, q, s = (Dummy(name, integer=True) for name in "pqs")
     size = inverse.shape[0]

@@ -38,8 +38,10 @@ MAX_UNFACTORED_OPERATIONS = 15
 
 
 class ConvexityRules:
-    """The rules by which a certificate proves convexity, for one set of variables and directions. ``signs`` proves
-    signs of scalars.
+    """The rules that prove a scalar convex or concave, and return the terms of the proof. `directions` maps the
+    variables to the directions of the second derivative; ``signs`` proves signs of scalars.
+
+    `matrices` maps each symbol that stands for a log-determinant to its matrix.
 
     `directions` maps each variable to the tensor or symbol of its direction, `matrices` maps each symbol that stands
     for a log-determinant to its matrix.
@@ -107,8 +109,8 @@ class ConvexityRules:
     # ---------------------------------------------------------------- sums and compositions
 
     def apply_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1). Law: a sum of convex scalars
-        is convex, with ``v' H v`` the sum of theirs.
+        """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1), from those of its summand.
+        Law: a sum of convex scalars is convex, since its second derivative ``v' H v`` is the sum of theirs.
 
         >>> import sympy_tensordiff as td
         >>> n, i = td.indices("n i")
@@ -120,8 +122,8 @@ class ConvexityRules:
 
     def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1), after merging the sums over
-        equal ranges in it; raise `RuleDoesNotApply` if there are none. Law: multiples of sums over one range are one
-        sum, which may be convex if a summand alone is not.
+        equal ranges in it. Raise `RuleDoesNotApply` if there is nothing to merge. Law: ``sum(f) + sum(g)`` is ``sum(f +
+        g)``, which may be convex although f is not.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -151,8 +153,8 @@ class ConvexityRules:
         return self._first_applicable(rules, scalar, curvature)
 
     def _decompositions(self, scalar: Expr) -> Iterator[Decomposition]:
-        """Yield several ways to write ``scalar`` as a function of other scalars: of the arguments of its outermost
-        function, of affine scalars, or of single terms of these.
+        """Yield several ways to write ``scalar`` as a function of simpler scalars: of the nonlinear arguments of its
+        outermost function, of affine scalars, or of single terms of affine scalars.
         """
         inner = [a for a in scalar.args if self.variables.degree(a) == 2]
         if isinstance(scalar, sympy.Pow) and self.variables.degree(scalar.exp):
@@ -165,9 +167,9 @@ class ConvexityRules:
                 yield outer
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
-        """Return proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1). ``outer`` writes it as a
-        function of other scalars; its second derivative is written as sums of squares or, if that fails, bounded by
-        Cauchy-Schwarz.
+        """Return proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), from ``outer``, which writes
+        it as a function of other scalars. The second derivative is written as sums of squares or, if that fails,
+        bounded by Cauchy-Schwarz.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -189,8 +191,8 @@ class ConvexityRules:
             return self._cauchy_schwarz(second, symbols, slopes, outer)
 
     def _enter_domain(self, outer: Decomposition) -> None:
-        """Declare the ranges of the scalars of which ``outer`` is a function, so that signs can be proved. A quadratic
-        form that is visibly nonnegative counts as at least 0.
+        """Declare the ranges of the scalars that are arguments of the function ``outer``, so that signs can be proved.
+        A scalar of unknown range that is a visibly nonnegative quadratic form gets the range of all numbers >= 0.
         """
         ranges = {}
         for symbol, node in outer.parts.items():
@@ -207,8 +209,8 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the proof terms for the scalar that ``symbol`` represents in ``outer``, each times ``slope``, the
-        derivative of ``outer`` with respect to ``symbol`` (chain rule).
+        """Return the proof terms for one summand of the chain rule: those of the scalar that ``symbol`` represents in
+        ``outer``, each times ``slope``, the derivative of ``outer`` with respect to ``symbol``.
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
@@ -224,10 +226,12 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return the quadratic form ``d' G d`` as proof terms, multiples of squares, by pivoting of the symmetric
-        ``matrix`` G. d are the derivatives along the direction of the parts for which ``symbols`` stand in ``outer``.
-        Raise `SignUnknown` if a pivot may be negative. Law: a symmetric matrix is positive semidefinite if its pivots
-        are not negative.
+        """Write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of multiples of squares, by
+        pivoting; return them as proof terms. Raise `SignUnknown` if a pivot may be negative. Row k of G belongs to the
+        part of ``outer`` that ``symbols[k]`` replaces.
+
+        ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
+        if its pivots are not negative.
 
         >>> import sympy, sympy_tensordiff as td
         >>> x, y = sympy.symbols("x y", real=True)
@@ -264,10 +268,11 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return the proof terms of a function of inner sums ``sum(h(x))``, where ``second`` is the matrix of its
-        second derivatives and ``slopes`` are its first derivatives with respect to ``symbols``. By Cauchy-Schwarz,
-        ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')``, so that the curvature of each sum makes up
-        for a negative entry on the diagonal of ``second``.
+        """Return proof terms for a function ``g`` of sums ``s = sum(h(x))``, by the Cauchy-Schwarz inequality: the
+        curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives of ``g``.
+        ``slopes`` are its first derivatives with respect to ``symbols``.
+
+        ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')``.
 
         So ``g_s * sum(h''*z**2)`` is at least ``g_s/R * (sum(h'*z))**2``, which is added to the matrix ``G``.
 
@@ -315,8 +320,10 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` replaces: from its visibly nonnegative
-        second derivative, or from its summand as a function of one scalar. None if there is neither.
+        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` represents: it bounds the square of the
+        sum's slope by its second derivative. None if no bound is found.
+
+        The bound follows from a visibly nonnegative second derivative, or from the summand as a function of one scalar.
         """
         forms = self._terms_of_nonnegative_form(node)
         if forms:
@@ -332,14 +339,16 @@ class ConvexityRules:
         return bound_of_sum(self.signs, node, symbol, summand)
 
     def _depends_on_one_inverse(self, node: Expr) -> bool:
-        """Whether the sum ``node`` depends on the variables only by the inverse of one symmetric affine matrix."""
+        """Whether the variables occur in the sum ``node`` only inside of ``inv(M)``, for one symmetric matrix M that is
+        affine in them.
+        """
         nodes = nodes_in([node], self.variables.arguments)
         read = [a for a in nodes if not self.variables.arguments(a) and self.variables.degree(a)]
         return len({inverse_of(a) for a in read}) == 1 and is_symmetric_affine(self.variables, inverse_of(read[0]))
 
     def _terms_of_nonnegative_form(self, node: Expr) -> list[ProofTerm]:
-        """Return the proof terms that the sum ``node``, quadratic in the variables, is convex because it is a Gram
-        form, and so nonnegative; [] if no Gram form is found.
+        """Return the proof terms that the sum ``node`` is convex, because it is quadratic in the variables and visibly
+        never negative (a Gram form); [] if that cannot be proved.
         """
         if not isinstance(node, IndexedSum) or self.variables.degree(node) < 2:
             return []
@@ -375,7 +384,7 @@ class ConvexityRules:
 
     def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that a sum of products is convex (``curvature`` 1) or concave (-1) because it is a
-        square in disguise (a Gram form), such as ``x @ A @ A.T @ x``; raise `RuleDoesNotApply` for any other scalar.
+        square in disguise, such as ``x @ A @ A.T @ x`` (a Gram form). Raise `RuleDoesNotApply` for any other scalar.
         Law: ``sum(w*B*B')`` is a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
@@ -397,8 +406,10 @@ class ConvexityRules:
         ]
 
     def apply_log_determinant(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof term that a log-determinant is concave; raise `SignUnknown` unless ``curvature`` is -1. Law:
-        ``-log(det(S))`` is convex: ``v' H v = trace(inv(S)*V*inv(S)*V)``.
+        """Return the proof term that the log-determinant ``scalar`` is concave, as a list of one item; raise
+        `SignUnknown` unless ``curvature`` is -1 (concave).
+
+        Law: ``-log(det(S))`` is convex: ``v' H v = trace(inv(S)*V*inv(S)*V)``.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -415,8 +426,8 @@ MAX_EXACT_OPERATIONS = 25
 
 
 class CauchySchwarzBound(NamedTuple):
-    """A bound ``(sum(h'*z))**2 <= sum(h''*z**2) * ratio`` for a function h of one variable; ``sign`` is the sign of
-    h''.
+    """The Cauchy-Schwarz bound ``(sum(h'*z))**2 <= sum(h''*z**2) * ratio`` for a function h of one variable with the
+    derivatives h' and h''. ``sign`` is the sign of h''.
 
     ``curvature`` is ``h''``; for a quadratic form it is ``sum(h''*z**2)``, and ``summand`` is None.
     """
@@ -439,9 +450,9 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the Cauchy-Schwarz bound for the sum ``node``, whose value ``symbol`` stands for. Its summand is a
-    function h of one scalar, given as the decomposition ``outer``. None if the sign of ``h''`` is not known. Raise
-    `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
+    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``; None if the sign of ``h''`` is not
+    known. ``symbol`` represents the sum, and ``outer`` is its summand, decomposed into the function h and its argument
+    a. Raise `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds
@@ -468,9 +479,9 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` and ``second`` are the derivatives h' and h''
-    with respect to ``part``, and neither c nor d depends on ``part`` or ``indices``. None if there is no such pair, or
-    if d is not 0 and ``count``, the number of summands, depends on ``indices``.
+    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` is h' and ``second`` is h'', the derivatives with
+    respect to ``part``. Both c and d must be independent of ``part`` and ``indices``, and d must be 0 if ``count``, the
+    number of summands, depends on ``indices``. None if none are found.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None
@@ -482,8 +493,8 @@ def _exact_ratio(
 
 
 def _without_common_factors(signs: Signs, scalar: Expr) -> Expr:
-    """Return ``scalar`` as a quotient of polynomials without common factors, in the symbols (generators) that stand for
-    its non-rational parts.
+    """Return ``scalar`` as a quotient of two polynomials without common factors. Non-rational subexpressions, such as
+    ``exp(x)``, are replaced by symbols (generators).
     """
     top, bottom = signs.quotient(signs.form(scalar))
     return top / bottom

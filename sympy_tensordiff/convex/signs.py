@@ -163,9 +163,11 @@ class Signs(Generators):
         return next((sign for sign in (method(factor) for method in methods) if sign), None)
 
     def _sign_by_coefficients(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial (">", ">=", "<" or "<=") if all its coefficients agree after each bounded
-        variable is replaced by its distance from its bound; else None. So ``x - 1`` is positive for ``x > 1``, since it
-        is the distance itself. Variables without bounds may have even exponents only.
+        """Return the sign of a polynomial (">", ">=", "<" or "<=") if all its coefficients agree once each bounded
+        variable is replaced by its distance from the bound; else None. For ``x > 1``, ``x - 1`` is this distance, so it
+        is positive.
+
+        Variables without bounds may have even exponents only.
         """
         shifts, counted, strict = {}, set(), set()
         for g in factor.free_symbols:
@@ -207,8 +209,8 @@ class Signs(Generators):
         return (">=" if at_end else ">") if polynomial.eval(point) > 0 else ("<=" if at_end else "<")
 
     def _sign_by_discriminant(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial that is quadratic in some variable, if its discriminant is never positive;
-        else None.
+        """Return the sign of a polynomial that is quadratic in some variable and has no two different zeros, because
+        its discriminant is never positive; None for other polynomials.
         """
         for g in sorted(factor.free_symbols, key=sympy.default_sort_key):
             polynomial = Poly(factor, g)
@@ -238,8 +240,9 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor`` if its value at one point (an end of the range of the symbol ``g``, or 0) and
-        the sign of its derivatives prove it: from this point on it moves away from 0. None if they do not.
+        """Return the sign of ``factor``, such as ">=", if it follows from the value at one point and from the slope: a
+        function that is positive at 0 and grows stays positive. The point is 0 or an end of the range of ``g``, a
+        symbol. None without such a proof.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None
@@ -263,8 +266,8 @@ class Signs(Generators):
         return None
 
     def _in_terms_of(self, g: Expr, form: Expr) -> Expr:
-        """Return the rational function ``form`` with symbols for exponentials, logarithms and roots written out as
-        functions of the symbol ``g`` and of symbols for entries.
+        """Return the rational function ``form`` with each symbol for an exponential, logarithm or root replaced by its
+        formula, except ``g``. The result contains only ``g`` and symbols for entries.
         """
         while names := {o: self.functions[o] for o in form.free_symbols - {g} if o in self.functions}:
             form = form.xreplace(names)
@@ -277,8 +280,8 @@ class Signs(Generators):
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return the value of the rational function ``form`` at ``g = end``; None if another symbol in it is a function
-        of ``g`` without a rational value there.
+        """Return the value of the rational function ``form`` at ``g = end``. None if it has no value there, or if
+        another symbol in it is a function of ``g`` with an irrational value there.
         """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}
@@ -314,7 +317,9 @@ def _sign_of_range(interval: Interval) -> str | None:
 
 
 def _sign_of_product(signs: Sequence[str | None]) -> str | None:
-    """Return the sign of a product of factors with these signs: ``"0"`` if one is zero, else None if one is unknown."""
+    """Return the sign of a product (">", ">=", "<", "<=" or "0") whose factors have the given ``signs``: "0" if one
+    factor is 0, else None if the sign of one is unknown.
+    """
     if "0" in signs:
         return "0"
     if None in signs:

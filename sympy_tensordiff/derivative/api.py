@@ -89,7 +89,7 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
 
 def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     """Return the pullbacks (vjp) of `cotangent` through `value` with respect to `wrt`, in a tuple if `wrt` is one. They
-    are in SymPy's notation if the user's expression, `given`, and the other arguments are.
+    are in SymPy's notation if the user's arguments are; `given` is `value` as the user wrote it.
     """
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
@@ -518,8 +518,8 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
     """Return the `Differentiation` (the graph and the known constraints) of the scalar `s` with respect to the
-    variables `by`; `also` are further inputs, such as a vector. If `s` is a tensor, raise `ShapeError` with the
-    function's name ``name`` in the message.
+    variables `by`. `also` are further inputs, such as a direction. If `s` is a tensor, raise `ShapeError` with
+    ``name``, the name of the public function.
     """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):

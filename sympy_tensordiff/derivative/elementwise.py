@@ -70,14 +70,15 @@ class Differentiation:
         self._sizes: tuple[tuple[Node, ...], frozenset[int]] = (), frozenset()
 
     def of(self, node: Node) -> Differentiation:
-        """Return a copy of this state for another expression, `node` of the same graph."""
+        """Return a copy of this `Differentiation` for another expression, the `node` of the same graph."""
         other = copy(self)
         other.root = node
         return other
 
     def states_of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
-        """Return one state for differentiating each of `nodes`, which are derivatives of this expression. The states
-        take the value of this expression as finite, which saves guards against ``0*nan``.
+        """Return one state (`Differentiation`) for each of `nodes`, derivatives of this expression that will be
+        differentiated again. The states take the value of this expression as finite, which saves guards against
+        ``0*nan``.
         """
         values = self.root, self.simplified(self.root)
         states = [self.of(node) for node in nodes]
@@ -93,8 +94,8 @@ class Differentiation:
     # -------------------------------------------------------------- leaves
 
     def variable(self, wrt: Any) -> Any:
-        """Return the variable `wrt` in the classes of this package; an `IndexedBase` without indices is the tensor of
-        its name.
+        """Return the variable `wrt` as an object of this package: SymPy's `IndexedBase` ``x``, for instance, as the
+        tensor with the name ``x``.
         """
         if isinstance(wrt, Base):
             return wrt
@@ -182,7 +183,9 @@ class Differentiation:
         return self._sizes[1]
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
-        """Return the cotangents of all `leaves` by one reverse sweep, as tensors of their shapes."""
+        """Return the cotangents of the variables `leaves`, as tensors of their shapes, for the given `cotangent` of the
+        expression. One reverse sweep computes all of them.
+        """
         if self.is_whole:
             sweep = self.tensor_sweep(leaves).start(self.root, cotangent, numbers=self.finite_nodes(self.root))
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
@@ -199,8 +202,8 @@ class Differentiation:
     def entrywise_sweep(
         self, leaves: Sequence[Node], axes: Sequence[int], rows: Rows, body: Node, cotangent: Node
     ) -> Sweep:
-        """Return a finished reverse sweep from the entry `body` of the expression back to `leaves`. The index variables
-        `axes` of the entry have the ranges `rows`; `cotangent` is its cotangent.
+        """Return the reverse sweep, already run, from one entry of the expression to `leaves`. The entry is `body`,
+        with the index variables `axes` in the ranges `rows`; `cotangent` is its cotangent.
         """
         numbers = self.finite_nodes(self.root if rows else body)
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
@@ -269,8 +272,8 @@ class Differentiation:
         return graph.comprehension(variables, node.shape, graph.scale(half, graph.add((body, exchanged))))
 
     def entry(self) -> tuple[Sequence[int], Rows, Node]:
-        """Return ``(axes, ranges, entry)``: the expression's entry at new index variables ``axes``, and the constraints
-        on these. For a scalar, no axes and the expression itself.
+        """Return ``(axes, ranges, entry)``: new index variables ``axes``, the constraints on them, and the formula of
+        the expression's entry at these indices. For a scalar, ``((), (), scalar)``.
         """
         graph, root = self.graph, self.root
         if root.op == "comprehension":
@@ -407,7 +410,8 @@ class Derivatives(tuple[Any, ...]):
         return rf"$\displaystyle {hooks.formula(self.flat)}$"
 
     def _repr_html_(self) -> str:
-        """Return the derivatives as an HTML table, a Hessian in rows and columns.
+        """Return the derivatives as an HTML table for notebooks: a Hessian in its rows and columns, other derivatives
+        in one column.
 
         Derivatives with named parts are one formula, followed by the meaning of the names.
         """

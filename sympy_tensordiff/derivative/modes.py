@@ -38,8 +38,8 @@ def simplified_jacobians(work: Differentiation, leaves: Sequence[Node]) -> list[
 
 
 def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified Jacobians, with respect to `leaves`, of a gradient (the expression of `work`): one row of
-    blocks of a Hessian.
+    """Return the simplified Jacobians of a gradient, the expression of `work`, with respect to each of the variables
+    `leaves`. Together they are one row of blocks of a Hessian.
 
     Whole tensors are swept forward, which takes a third of the time of a reverse sweep with as many axes. In index
     notation both modes are compared.
@@ -50,8 +50,8 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 
 def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
-    """Return, for each of `leaves`, its block of the product of a Hessian and the vectors ``work.inputs`` (hvp),
-    simplified. The Hessian is symmetric; its rows are the derivatives of `gradients`.
+    """Return the product of a Hessian with the vectors ``work.inputs`` (hvp), simplified: a list with one node for each
+    of `leaves`. The rows of the Hessian are the derivatives of `gradients`.
 
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.

@@ -46,8 +46,8 @@ class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
 def cse(
     exprs: Scalar | Sequence[Scalar], names: Mapping[Any, str] | None = None
 ) -> tuple[list[tuple[TensorSymbol, Any]], list[Any]]:
-    """Return the common subexpressions of `exprs` as `sympy.cse` does, ``([(symbol, subexpression), ...], [expression,
-    ...])``, also in index notation and of whole tensors.
+    """Return the common subexpressions of `exprs` in the form of `sympy.cse`, ``([(symbol, subexpression), ...],
+    [expression, ...])``. Subexpressions in index notation and whole tensors are found, too.
 
     Parameters
     ----------
@@ -168,9 +168,8 @@ def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> C
 
 
 def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[Node, Any]) -> tuple[list[Node], Parts]:
-    """Return ``(roots, their common subexpressions)``. Unless the user names subexpressions (those in `wanted`),
-    equivalent forms of the roots are tried, and the form with the fewest operations is returned. `facts` are known
-    constraints.
+    """Return ``(roots, parts)``: the form of `roots` with the fewest operations, and its common subexpressions. If the
+    user names subexpressions (`wanted`), no other forms are tried. `facts` are constraints that hold.
 
     What differs in the sign, in a common number or in the grouping of a product is one part then, at shifted indices
     as well.
@@ -233,10 +232,10 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return ``(definitions, expressions)`` as SymPy expressions in terms of the symbols: a dictionary from each symbol
-    in `symbols` and `own` to its definition, and the list of expressions. `symbols` and `leaves` map the keys of the
-    common subexpressions `parts` to their symbols and to the nodes of these. `roots` are the expressions, followed by
-    the definitions of `own`, the user's named expressions.
+    """Return ``(definitions, expressions)`` in SymPy's notation: a dictionary from symbols of common subexpressions to
+    their definitions, and the expressions in terms of these symbols. `symbols` and `leaves` map the keys in `parts`,
+    the common subexpressions, to symbols and to the nodes of these. `roots` are the expressions, then the definitions
+    of `own`, the symbols that the user named.
     """
     definitions, replaced = parts.replaced(roots, leaves)
     ordered = recognise(reader.graph, [*definitions, *replaced], rules=WITHOUT_TRANSPOSES)
@@ -252,8 +251,8 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """Return the key of the subexpression `node`, which the user wants to call `name`. Raise `ArgumentError` if it
-    cannot have a name, or if `name` is in `taken`.
+    """Return the key of the subexpression `node`, which the user wrote as `expr` and wants to call `name`. Raise
+    `ArgumentError` if it cannot have a name, or if `name` is in `taken`.
     """
     found = parts.find(node)
     if found is None:
@@ -282,7 +281,8 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
 
 @explained
 def name(expr: Scalar, name: str) -> NamedTensor:
-    """Return `expr` with a name, by which it is printed and which its derivatives keep.
+    """Give the expression `expr` the name ``name``, as in ``K = A @ A.T``. The result is printed as ``K``, and its
+    derivatives are written in terms of ``K`` instead of its definition.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class ProductTree(NamedTuple):
 
     @property
     def operand(self) -> Operand:
-        """The pair ``(node, labels)``: the product with a label for each axis, as an operand of further products."""
+        """The product as an operand of further products: the pair ``(node, labels)``, with a label for each axis."""
         return self.node, self.labels
 
 
@@ -74,9 +74,9 @@ Contract = Callable[[Operand, Sequence[Operand], Sequence[Label]], Node]
 def leave_one_out(
     tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
 ) -> Iterator[tuple[ProductTree, Node]]:
-    """Yield ``(leaf, cotangent)`` for each operand of the product `tree` that depends on a variable: its cotangent is
-    `cotangent`, that of the whole product, times all other operands, computed by `contract`. `outer` are the leading
-    labels of all cotangents; partial products are shared.
+    """Yield ``(leaf, cotangent)`` for each operand of the product `tree` that depends on a variable. Its cotangent is
+    `cotangent` (that of the whole product) times all other operands, multiplied by `contract`; partial products are
+    shared. `outer` are the leading labels of all cotangents.
 
     `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
     differentiated expression.
@@ -97,8 +97,8 @@ def leave_one_out(
 
 
 def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
-    """Return the tangent of the product `tree`, with labels ``(*labels of the tree, *outer)``: the sum, over its
-    leaves, of the product with this leaf replaced by its tangent. `tangents` has that of each operand, None for zero.
+    """Return the tangent of the product `tree`: the sum, over its operands, of the product with this operand replaced
+    by its tangent. The labels are those of the tree, then ``outer``.
 
     `tangents` has the node and labels of each operand's tangent, None for zero; the labels are those of the operand
     followed by `outer`, the axes of the directions.

@@ -66,8 +66,8 @@ def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], N
 
 
 def _is_guarded(node: Node) -> bool:
-    """Whether `node` is an addition of guards ``[condition]*value`` only, or a product with such an addition as a
-    factor, or a sum over one.
+    """Whether `node` is an addition of guarded terms only, ``[c]*x + [d]*y``, or a product with such a factor, or a sum
+    over such terms.
     """
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))
@@ -118,7 +118,9 @@ def _indices(node: Node) -> frozenset[int]:
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return the cotangent of a term of the addition `node`, which is `cotangent`: D (a + b) / d a = 1."""
+    """Return the cotangent of a term of the addition `node`: it is the `cotangent` of the sum, because D (a + b) / d a
+    = 1.
+    """
     return cotangent
 
 
@@ -239,7 +241,9 @@ def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _abs(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return the cotangent of the argument of the absolute value `node`: D |a| / d a = sign(a)."""
+    """Return the cotangent of ``a`` for the absolute value ``abs(a)``, the `node`: `cotangent` times ``sign(a)``.
+    `position`, the number of the argument, is always 0.
+    """
     return graph.mul((cotangent, graph.call(sympy.sign, node.args)))
 
 
@@ -256,7 +260,9 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     others = [a for a in node.args if a.op != "const" and a is not mine]
 
     def beyond(a: Node, b: Node) -> Node:
-        """Return the condition that `a` is greater than `b` for a maximum, less for a minimum."""
+        """Return the condition for `a` to replace `b` as the extremum: ``a > b`` for a maximum, ``a < b`` for a
+        minimum.
+        """
         return graph.compare("lt", *((b, a) if node.data is sympy.Max else (a, b)))
 
     wins = [beyond(mine, a) for a in numbers]
@@ -359,7 +365,8 @@ def _is_never_zero(factor: Node) -> bool:
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Return whether ``u**exponent``, as the derivative of a power that is finite at ``u = 0``, may be infinite there:
-    true for ``u**(-1/2)``, false for ``u**(-2)``.
+    """Return whether ``u**exponent``, in the derivative of a power, may be infinite at ``u = 0`` while the power is
+    finite there: true for ``u**(-1/2)``, which comes from ``sqrt(u)``, but false for ``u**(-2)``, which comes from
+    ``1/u``. An exponent that is not constant counts as true.
     """
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

@@ -101,8 +101,8 @@ class Pushforward:
         return self.graph.guard(node.data, (yield self._visit(node.args[0])))
 
     def _open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or comprehension `node`, with variables that differ from
-        the index variables of the directions.
+        """Return ``(variables, constraints, body)`` of the sum or comprehension `node`. Its variables are renamed where
+        they would clash with the index variables of the directions.
         """
         return self.graph.open_shared(node, self._outer_variables)
 
@@ -188,8 +188,8 @@ class Pushforward:
         return self._entry(table, (*index, *self._outer))
 
     def _entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the entry at `index` of `table`, a tensor of tangents. If it is a comprehension, its sparse terms,
-        such as Kronecker deltas, are written out; the dense ones are read from a stored table.
+        """Return the entry at `index` of the tensor of tangents `table`. Sparse terms of a comprehension, such as
+        Kronecker deltas, are written out as formulas; dense terms are read from a comprehension that is computed once.
         """
         if table not in self._written:
             self._written[table] = None
@@ -203,7 +203,8 @@ class Pushforward:
 
 
 class TensorPushforward:
-    """One forward sweep over whole tensors, with the tangents of all variables at once.
+    """A forward sweep (forward-mode differentiation) over operations on whole tensors. It computes tangents of nodes
+    from those of the variables, for all directions at once.
 
     `tangents` maps each leaf to the terms of its tangent: scalars, or tensors of its shape followed by `outer`, the
     extents of the directions' own axes (none for a single direction, the shape of a variable for a Jacobian). Variables
@@ -271,7 +272,9 @@ class TensorPushforward:
         return graph.add(parts)
 
     def _product(self, tangent: Operand, slope: Node, node: Node) -> Node:
-        """Return the product of the `tangent` of an argument and the `slope` of `node`, 0 where the tangent is 0."""
+        """Return the product of `tangent`, the tangent of an argument of `node`, and `slope`, the derivative of `node`.
+        It is 0 where the tangent is 0, even if the slope is infinite.
+        """
         own = tuple(range(len(node.shape)))
         labels = (*own, *self._labels)
         extents = dict(zip(labels, (*node.shape, *self._outer), strict=True))

@@ -25,8 +25,8 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
-    """Return the share of the `cotangent` of a maximum or minimum `node` that belongs to its value `body`: all of it if
-    only this value attains the extremum, an equal share among ties, else 0.
+    """Return the share of `cotangent`, that of the maximum or minimum `node`, for its value `body`: 0 if this value is
+    not the extremum, else an equal share for each value that is.
 
     Values that are equal to the extremum have equal shares, others 0.
     """
@@ -81,9 +81,9 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product, over a range, of the factors that come before (`sign` -1) or after (1) the factor `body` at
-    the indices `variables`, restricted to those that have the same first `level` indices and another index number
-    `level`. `rows` are the constraints of the range.
+    """Return the product of the factors that come before (`sign` -1) or after (1) one factor of a product over a range,
+    among those with the same first `level` indices and a different next one. `body` is that factor at the indices
+    `variables`, `rows` are the constraints of the range.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

@@ -60,7 +60,7 @@ class ReverseSweep(Generic[Contribution]):
         self._numbers: Container[Node] = ()
 
     def _visit(self, node: Node) -> None:
-        """Take the completed cotangent of `node` and contribute to those of its arguments."""
+        """Add the contributions of `node`, whose own cotangent is complete, to the cotangents of its arguments."""
         raise NotImplementedError
 
     def _run(self: Run) -> Run:
@@ -74,7 +74,9 @@ class ReverseSweep(Generic[Contribution]):
         heapq.heappush(self._heap, (-node.depth, _multiple(self.graph, node) is None, -node.id, node))
 
     def _contribute(self, node: Node, contribution: Contribution) -> None:
-        """Add `contribution` to the cotangent of `node`, which is queued with its first one."""
+        """Add `contribution` to the contributions to the cotangent of `node`. With the first one, `node` enters the
+        queue of nodes to visit.
+        """
         if node not in self._contributions:
             self._contributions[node] = []
             self._push(node)
@@ -111,9 +113,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the reverse sweep from `body`, an entry of the function at the index variables `variables` with the
-        ranges `rows`, and return the sweep. `cotangent` is the cotangent of the entry, and `numbers` are the nodes that
-        are finite wherever the function is.
+        """Run the reverse sweep, and return it. It starts with the `cotangent` of `body`, the entry of the function at
+        the index variables `variables` with the ranges `rows`. `numbers` are nodes that are finite wherever the
+        function is.
         """
         self._numbers = numbers
         self._bind(variables, 0)
@@ -171,7 +173,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
 
         def rule(part: Node) -> Node:
-            """Return the argument's cotangent for `part`, one branch or term of the node's cotangent."""
+            """Return what `part`, a branch or term of the cotangent of a node, contributes to the cotangent of the
+            node's argument.
+            """
             return pull(self.graph, node, part, position)
 
         return pull_through_choices(self.graph, cotangent, rule, certain=node.total or node in self._numbers)
@@ -188,8 +192,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._add_cotangent(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If the tensor is computed, its entry is written
-        out and visited instead.
+        """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If ``x`` is the result of an operation on whole
+        tensors, add the cotangent to the formula of the entry instead. ``rows`` are the constraints under which it is
+        read.
 
         Raises `UnsupportedError` for a matrix function that depends on an index around it.
         """
@@ -227,8 +232,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of the comprehension `tensor` at `index`: the sum over all reads of the tensor. If it is
-        known to be finite or has no conditions, its dense terms are stored in a table and read there.
+        """Return the cotangent of the comprehension `tensor` at `index`: the sum of the contributions of all reads of
+        the tensor. If they are finite or unconditional, dense ones are computed in a table for all entries, which is
+        read at `index`.
         """
         graph = self.graph
         keep = tensor.free & self._bound.keys()
@@ -250,9 +256,11 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         index: Sequence[Affine],
         keep: frozenset[int],
     ) -> Node:
-        """Return the part of the cotangent of ``tensor[index]`` that comes from one read ``tensor[read]``, whose
-        cotangent is `cotangent` where `rows` hold (Algorithm 4 of the paper): the equations ``read = index`` are solved
-        for bound indices, and the result is summed over all indices that are not in `keep`.
+        """Return the contribution of one read ``tensor[read]`` to the cotangent of ``tensor[index]``: the sum of
+        `cotangent`, the read's cotangent, over all points in `rows` with ``read == index``. Variables in `keep` are not
+        summed over.
+
+        This is Algorithm 4 of the paper: the equations ``read = index`` are solved for bound indices.
 
         It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
@@ -283,9 +291,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return the contribution ``(constraints, cotangent)`` to the cotangent of `node`, summed over all indices that
-        do not occur in `node`. Return None if such a sum may be empty at points where `node` is undefined and no
-        constraints exclude them.
+        """Return ``(constraints, cotangent)``: a contribution to the cotangent of `node`, summed over all indices that
+        do not occur in `node`. None if the sum may be empty where `node` is undefined, since such points must stay
+        excluded.
 
         A contribution without result stays inside of its sum.
         """
@@ -311,8 +319,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows | None:
-        """Return the constraints on the other variables that `rows` imply, without `dropped` (a projection); None if
-        `rows` contradict each other, so that there is nothing to sum.
+        """Eliminate the variables `dropped` from the constraints `rows`: return the constraints that follow for the
+        other variables (a projection). None if `rows` are found to contradict each other, so that there is nothing to
+        sum.
         """
         gone = frozenset(dropped)
         outer, inner = partition(rows, gone)
@@ -329,7 +338,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
     # -------------------------------------------------------------- variables
 
     def _bind(self, variables: Sequence[int], kind: int) -> None:
-        """Register `variables` as bound, with `kind` 0 for tensor axes and 1 for sum indices.
+        """Register `variables` as bound indices, of tensor axes (`kind` 0) or of sums (1), which determines the order
+        in which they are eliminated.
 
         Variables of tensors are eliminated before those of sums, later ones before earlier ones.
         """
@@ -337,7 +347,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             self._bound[v] = (kind, -v)
 
     def _in_elimination_order(self, variables: Iterable[int]) -> list[int]:
-        """Return the variables in `variables` that the sweep has bound, in the order in which sums eliminate them."""
+        """Return the `variables` that the sweep has bound itself, without the others, in the order in which sums
+        eliminate them.
+        """
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 

@@ -31,9 +31,9 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a leaf, as
-    ``is_active(operand)`` says. The first `prefix` axes of the cotangents are those of the value that is
-    differentiated. With `certain`, `node` is finite wherever that value is, so that no guards are needed.
+    """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a variable, as
+    ``is_active(operand)`` says. The first `prefix` axes of cotangents are those of the value that is differentiated.
+    With `certain`, `node` is finite wherever that value is, so that no guards are needed.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -45,7 +45,7 @@ def pull_tensor(
 
 
 def axes_of(prefix: int) -> tuple[Label, ...]:
-    """Return `prefix` labels for the leading axes of cotangents; no node uses these labels itself."""
+    """Return `prefix` new labels, for the leading axes that a cotangent has in addition to those of its node."""
     return tuple(("P", n) for n in range(prefix))
 
 
@@ -55,10 +55,11 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield the operands of the einsum `node` that depend on a leaf (``is_active``), each with its cotangent: the
-    einsum of `cotangent` and all other operands. For ``ij,jk->ik``, the einsum for the first operand is
-    ``Pik,jk->Pij``, where ``P`` are the `prefix` leading axes of the cotangent. With `certain`, operands are known to
-    be finite.
+    """Yield ``(operand, cotangent)`` for the operands of the einsum `node` that depend on a leaf (``is_active``). The
+    cotangent is the einsum of `cotangent` and the other operands: ``Pik,jk->Pij`` for the first operand of
+    ``ij,jk->ik``, where ``P`` are the `prefix` leading axes.
+
+    With `certain`, the operands are known to be finite.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -81,9 +82,11 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield the operands of a product that depend on a leaf (``is_active``), each with its cotangent: the cotangent
-    `known` of the product times all other operands, which are finite if `certain` is set. `outer` are the labels of the
-    leading axes of the cotangents; partial products are shared, so that the work is linear in the number of operands.
+    """Yield ``(operand, cotangent)`` for each operand of a product that depends on a leaf (``is_active``). The
+    cotangent is `known`, that of the product, times all other operands.
+
+    `outer` are the labels of the leading axes of the cotangents; `certain` says that all operands are finite. Partial
+    products are shared, so that the work is linear in the number of operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return
@@ -98,8 +101,8 @@ def _leave_one_out(
     )
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
-        """Return the product of the cotangent `given` and the operands `others`, with the extents of the einsum that is
-        differentiated.
+        """Return the einsum of the cotangent `given` and the operands `others`, pairs of node and labels, with the
+        result labels `output`. The labels have the extents of the product that is differentiated.
         """
         return contraction(graph, given, others, output, extents, certain=certain)
 
@@ -125,9 +128,9 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of X for the `cotangent` of its order-k cofactors: the contraction with ``cof(k + 1, X)``,
-    which is the derivative of ``cof(k, X)``. Both cotangents have the same first `prefix` axes, those of the value that
-    is differentiated.
+    """Return the cotangent of a matrix X, given the `cotangent` of its cofactors ``cof(k, X)``: the contraction of the
+    latter with their derivative, ``cof(k + 1, X)``. The first `prefix` axes of both cotangents are those of the value
+    that is differentiated.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
@@ -161,10 +164,10 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield the pairs ``(argument, cotangent)`` of the element-wise `node`, for arguments that depend on a leaf
-    (``is_active``). The cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, entry by entry, summed over
-    the entries if ``a`` is a scalar. `prefix` is the number of leading axes of the cotangent; with `certain`, slopes
-    are known to be finite.
+    """Yield ``(argument, cotangent)`` for each argument of the element-wise `node` that depends on a variable, as
+    ``is_active`` says. The cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, summed over the entries if
+    ``a`` is a scalar. `prefix` is the number of additional leading axes of cotangents; with `certain`, slopes are
+    finite.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)
@@ -179,8 +182,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` for `part`, one branch or term of the node's
-            cotangent.
+            """Return the cotangent of the argument at `position`, given ``part``: the cotangent of the node, or one
+            branch or term of it.
             """
             return pull(graph, node, part, position)
 
@@ -199,9 +202,8 @@ def contraction(
     *,
     certain: bool = False,
 ) -> Node:
-    """Return the einsum of a cotangent and `factors`, pairs of node and labels, with the labels `output` and their
-    `extents`. It is exactly 0 where the cotangent is 0, even if a factor is infinite there. `certain` says that the
-    factors are finite.
+    """Return the einsum of `cotangent` and `factors` with the labels `output`, for a pullback. It is exactly 0 where
+    the cotangent is 0, even if a factor is infinite there; with `certain`, the factors are known to be finite.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.
@@ -231,8 +233,8 @@ def contraction(
 
 
 def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
-    """Move `factors` inside the nonzero branch of a select in the cotangent, so that ``0*nan`` does not arise in the
-    other branch. Return the new operands; None if no select has all axes that the factors need.
+    """Move `factors` into the nonzero branch of a select in `cotangent`, so that ``0*nan`` does not arise where the
+    other branch is chosen. Return the new operands; None if no select has all axes that the factors need.
     """
     node, labels = cotangent
     parts = [cotangent]
@@ -254,8 +256,8 @@ def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operan
 
 
 def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
-    """Return the select `chosen`, which is 0 on one side, with its other side multiplied by `others`, further operands
-    that are selects, and by the factors `moved`.
+    """Return the select `chosen`, one branch of which is 0, with its other branch multiplied by `others`, which are
+    selects too, and by the factors `moved`.
     """
     choice, own = chosen
     sizes = dict(zip(own, choice.shape, strict=True))

@@ -62,7 +62,9 @@ class TensorSweep(ReverseSweep[Node]):
         return self._run()
 
     def of(self, leaf: Node) -> Node:
-        """Return the cotangent of `leaf`, of shape ``prefix + leaf.shape``; zeros if there is none."""
+        """Return the cotangent of the variable `leaf`, zeros if there is none. Its axes are those of the value that is
+        differentiated (``prefix``), then those of `leaf`.
+        """
         found = self.cotangents.get(leaf)
         if found is None:
             return self.graph.filled(0, (*self._prefix, *leaf.shape))
@@ -76,7 +78,9 @@ class TensorSweep(ReverseSweep[Node]):
             self._contribute(node, cotangent)
 
     def _visit(self, node: Node) -> None:
-        """Complete the cotangent of `node`, and contribute to those of its operands."""
+        """Add up the contributions to the cotangent of `node`, which are complete now, and contribute to the cotangents
+        of its operands.
+        """
         cotangent = total(self.graph, self._contributions.pop(node))
         if self.graph.is_zero(cotangent):
             return
@@ -95,8 +99,8 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- index notation
 
     def _entries(self, node: Node, cotangent: Node) -> None:
-        """Add the contributions of `node`, which is written in index notation, to the cotangents of the whole tensors
-        in it. A `Sweep` from the entries of `node`, with the cotangents of the entries, computes them.
+        """Add what the formula `node`, a scalar or comprehension, contributes to the cotangents of the whole tensors in
+        it. A `Sweep` over the formula, from its entries and their cotangents, computes the contributions.
         """
         graph = self.graph
         variables: tuple[int, ...] = ()
@@ -118,8 +122,8 @@ class TensorSweep(ReverseSweep[Node]):
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Return `tensor` as a list of summands: each diagonal one, such as ``diag(x)``, is an item, the sum of all others
-    is another one. Products with a diagonal need no sum over a Kronecker delta.
+    """Split `tensor` into summands for products that use them: each diagonal one, such as ``diag(x)``, by itself, since
+    its product needs no sum, and all others added up.
 
     A tensor without diagonals, or with too many of them, is its only term.
     """
@@ -150,13 +154,13 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body` that can be swept as whole tensors, because they depend neither on an index in
-    `bound` nor on an index of an outer binder. The node `around`, which contains `body`, is not among them.
+    """Return the largest nodes in `body` that can be swept as whole tensors: they depend on no index in `bound`, and on
+    none of an outer binder. The binder `around`, which contains `body`, is not among them.
     """
 
     def is_closed(node: Node) -> bool:
-        """Whether `node` is not `around`, and depends neither on an index in `bound` nor on an index of an outer
-        binder.
+        """Whether `node` can be computed outside of the binder `around`: it is not `around` itself, and depends on no
+        index that this or an outer binder binds.
         """
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
 
@@ -165,9 +169,10 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
 
 
 def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:
-    """Return the entry at `index` of `tensor`, a cotangent or tangent. Transposes and scaled copies are written out; so
-    is a comprehension, but its dense terms are read from a stored table. Other tensors are read. `sizes` are the
-    variables that are sizes.
+    """Return the entry at `index` of `tensor`, a cotangent or tangent: its formula for a transpose, a scaled copy or a
+    comprehension, else a read. `sizes` are the variables that are sizes.
+
+    The dense terms of a comprehension are read from a stored table.
     """
     if not tensor.shape:
         return tensor

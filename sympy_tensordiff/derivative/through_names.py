@@ -40,8 +40,8 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables`. The definition of a named part is swept after the cotangents from all
-        of its uses are known.
+        """Return the cotangents of `variables` for the ``cotangent`` of the expression. The cotangent of a named part
+        is completed first, from all uses of the part, and then propagated through its definition once.
         """
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
@@ -89,9 +89,10 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Compute the node of the tangent of `value` and return ``written(work, [node])``, where ``work`` is its
-        `Differentiation`: a list of one expression, or of None for 0. `moves` maps each variable or named part to a
-        list of its tangents, which are added up.
+        """Return the tangent of `value` as a list of one expression, or of None if it is 0. ``moves`` maps each
+        variable or named part to the tangents whose sum is its tangent.
+
+        ``written(work, [node])`` makes this list from the node of the tangent in ``work``, a new `Differentiation`.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
@@ -136,8 +137,9 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the cotangent's entry at `variables`: a read of its name under the conditions (guards) for it to be
-        nonzero. Without guards if there are too many; the formula itself if the conditions cannot be written as guards.
+        """Return the entry at `variables` of a named cotangent. It is a read of the name, under guards for the
+        conditions of nonzero entries if these are few. If the conditions cannot be written as guards, it is the entry's
+        formula.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
@@ -160,9 +162,9 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, a name for `value`, under the conditions (a guard, disjoint guards or a select) for `value` not
-    to be 0. Nothing is then computed elsewhere. Return `entry` itself if there are no conditions, None if they have
-    another form.
+    """Return `entry`, which stands for the computed `value`, under the conditions of `value`: it is 0 and needs no
+    computation elsewhere. Return `entry` itself without conditions; None if they are not a guard, disjoint guards or a
+    select.
     """
     if not is_conditional(graph, value):
         return entry

@@ -96,8 +96,8 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 
 
 def _scans_needed_first(scan: Any) -> list[Any]:
-    """Return the scans that `scan` reads and that are therefore computed before it: those in its initial values and
-    sequences, and those in its steps that do not depend on the time.
+    """Return the scans that are computed before `scan` because it reads them: those in its initial values and
+    sequences, and those in its steps that are the same at all times.
     """
     return [*scans_in(scan.outer), *_captured(scan)]
 
@@ -109,8 +109,8 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def parts_to_search(node: Any) -> Sequence[Any]:
-        """Return the subexpressions of `node` to search next: its arguments, or the `steps` and `outer` of a scan that
-        depends on a variable in `bound`; () for a scan that depends on none.
+        """Return the subexpressions of `node` in which to search for scans: its arguments. For a scan these are its
+        `steps` and `outer` if it depends on a variable in `bound`, the variables of the loop; else ().
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
@@ -138,7 +138,9 @@ def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
 
 
 def _leaves(value: Any, variables: Sequence[Any]) -> list[Any]:
-    """Return the leaves of `value` to sweep to: `variables` in it, and scans that depend on these."""
+    """Return the leaves with respect to which `value` is to be differentiated: the scans in it that depend on
+    `variables`, and those of `variables` that it contains outside of scans.
+    """
     wanted = set(variables)
     scans = [scan for scan in scans_in([value]) if _depends(scan, wanted)]
     free = _free_outside_scans(value)
@@ -161,8 +163,8 @@ def _sweep_back(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Sweep `value` backwards once from `cotangent`, and append the cotangents of its scans and variables to the lists
-    in `found`. `known` maps expressions to variables that replace them in these cotangents.
+    """Propagate `cotangent` back through `value`, outside of scans, and append the cotangents of the `variables` and
+    scans in it to the lists in `found`. `known` maps expressions to variables that replace them in these cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -177,8 +179,8 @@ def _sweep_back(
 
 
 def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values`, None for zero, given the tangents `moving` of leaves; a scan in `values` counts
-    as a leaf.
+    """Return the tangents of `values`, None for one that is 0, without looking inside of scans: a scan counts as a
+    variable. `moving` maps the variables to their tangents.
     """
     found = dict.fromkeys(leaf for value in values for leaf in _leaves(value, [*moving]))
     leaves = [leaf for leaf in found if leaf in moving]
@@ -209,8 +211,9 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents (None for zero) of `scans`, which share one recurrence; `moving` maps each leaf to its
-    tangent. Each is a scan whose states are the old states and their tangents.
+    """Return the tangents of `scans`, the results of one recurrence (None for a tangent that is 0). `moving` maps each
+    variable to its tangent. The tangents are results of a new recurrence, with the tangents of the old states as
+    further states.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
@@ -252,8 +255,8 @@ def _tangent_variable(variable: Any) -> Any:
 
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
-    """Return the variables of the states that depend on a leaf of the differentiation: those in `active`, and those
-    whose update depends on another such state or on a symbol in `moving`.
+    """Return the variables of the `states` that depend on a variable of the differentiation: those in `active`, and
+    each state whose update contains a symbol in `moving` or the variable of another such state.
     """
     found = set(active)
     while True:
@@ -288,8 +291,8 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted` (the last value, the sum, or the stack over time), with only
-    those `states` and `sequences` on which a value depends. Time and length are those of `scan`.
+    """Return a scan for each ``(kind, value)`` in `wanted`, where the kind asks for the last value, the sum, or the
+    stack of values over time. The scans have only those `states` and `sequences` on which a value depends.
 
     Time, length and direction are those of `scan`.
     """
@@ -362,8 +365,8 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a variable with the value `expr`, a cotangent from outside of the steps, in every step: a new state
-        that never changes, with a new name like `name`. A number is returned unchanged.
+        """Return a new variable of the scan, named like `name`, that has the value `expr` in every step: a state that
+        never changes. `expr` is a cotangent computed outside of the steps; a number is returned unchanged.
         """
         if expr.is_number:
             return expr

@@ -49,8 +49,8 @@ def to_affine_form(form: Any) -> Affine:
 
 
 def range_constraints(ranges: Iterable[IndexRange]) -> Rows:
-    """Return the constraints that indices are in their ``ranges``. An end that is not affine gives no constraint, which
-    can only enlarge the set of entries that a block is said to read (the footprint).
+    """Return the constraints that indices are within their ``ranges``. A bound that is not affine gives no constraint;
+    then the entries that a block reads (its footprint) are only overestimated.
     """
     return tuple(row for one in ranges for row in one.constraints(variable_name(one.index), _affine_or_none))
 
@@ -102,8 +102,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
     """Return the bodies of the reductions over blocks in ``expr``, each with the constraints under which it is
-    evaluated; ``rows`` are those of ``expr``. Return None if ``expr`` adds a term without such a reduction. ``origins``
-    are the symbols for the first index of each block.
+    evaluated; None if a term of ``expr`` has no such reduction.
+
+    ``rows`` are the constraints on ``expr`` itself, ``origins`` the symbols for the first index of each block.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -123,8 +124,9 @@ def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedE
 
 
 def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[GuardedExpression]:
-    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated: ``rows``, and the
-    conditions and ranges of ``expr``. ``inner`` are the indices of the sums around it.
+    """Yield the arguments of ``expr``, each with the constraints under which it is evaluated: ``rows``, which hold for
+    ``expr``, and the conditions and ranges that ``expr`` adds. ``inner`` are the indices of the enclosing sums and
+    comprehensions.
     """
     if isinstance(expr, TensorEntry):
         yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
@@ -154,9 +156,9 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return the cases of ``entry``, an entry with a periodic or clamped index, as pairs ``(entry with affine indices,
-    condition)``: ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many cases.
-    ``facts`` are constraints that hold, ``min_sizes`` lower bounds of sizes that may be assumed.
+    """Return the cases of an entry with a periodic or clamped index as pairs ``(entry, condition)``, such as
+    ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``; None if there are too many. ``facts`` are known
+    constraints, ``min_sizes`` lower bounds of sizes.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
@@ -236,7 +238,9 @@ def _alternatives(condition: Any) -> list[Rows]:
 
 
 def _constraints_of_relation(condition: Any) -> Rows:
-    """Return a relation between affine integers as constraints; () for any other condition."""
+    """Return a relation between affine integer expressions, such as ``i <= j``, as constraints; () for any other
+    condition, also for ``i != j``.
+    """
     if condition.has(TensorEntry) or not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
         return ()
     if not all(s.is_integer for s in condition.free_symbols):
@@ -262,8 +266,8 @@ class ReadRanges(NamedTuple):
     nests: tuple[tuple[Bounds, ...], ...]
 
     def evaluate(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
-        """Return the range of each index of the read at given sizes and block numbers; None if nothing is read. Without
-        ``exact`` it may be too large.
+        """Return the range of each index of a read at given sizes and block numbers, which ``values`` maps from names;
+        None if nothing is read. Unless ``exact``, a range may contain values that do not occur.
         """
         if not all(row.holds(values) for row in self.rows):
             return None
@@ -287,8 +291,8 @@ def _shrink_to_points(whole: range, nest: tuple[Bounds, ...], values: Mapping[st
 
 
 def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
-    """Return whether the inner loops of ``nest`` have an iteration if its outermost index is ``outermost``, at the
-    sizes ``values``; True if that is not decided within `MAX_SEARCH_STEPS` steps.
+    """Return whether the loops in ``nest`` inside of the outermost one have an iteration if the outermost index is
+    ``outermost`` and the sizes have ``values``. True if a search of `MAX_SEARCH_STEPS` steps does not decide this.
     """
     try:
         return any(True for _ in points_of_nest(nest[1:], {**values, nest[0].variable: outermost}, MAX_SEARCH_STEPS))
@@ -326,9 +330,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the bounds of the variable ``target`` for all values of the variables ``loops`` that satisfy ``rows``, as
-    a tuple with one item; () if it has no bounds. If these bounds may be too wide for integers, the bounds of the other
-    variables follow in the tuple, as those of inner loops.
+    """Return ``(bounds,)`` of the variable ``target`` over all values of the variables ``loops`` that satisfy ``rows``;
+    () if it has no bounds. If integers may not attain these bounds, those of the other variables follow in the tuple,
+    as inner loops.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

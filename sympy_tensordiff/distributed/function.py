@@ -62,9 +62,9 @@ class KernelBlock(NamedTuple):
 
 
 class _BlockProgram(NamedTuple):
-    """The compiled kernels for given block sizes. Partial results are numbered by the array to which they belong:
-    ``results`` has the numbers of the function's results, ``stages`` those of intermediate arrays. ``min_sizes`` are
-    lower bounds of sizes that the kernels assume.
+    """The kernels compiled for given block sizes. The arrays that they compute are numbered: ``results`` has the
+    numbers of the function's results, ``stages`` those of intermediate arrays. ``min_sizes`` has the least sizes for
+    which the kernels are valid.
     """
 
     blocks: dict[str, int | None]
@@ -102,7 +102,9 @@ class DaskFunction:
 
     @property
     def _program(self) -> _BlockProgram:
-        """The kernels for ``blocks``, or for the chunks of the last call; raise `ArgumentError` without either."""
+        """The kernels for the block sizes in use: those of ``blocks``, or the chunks of the last call. Raise
+        `ArgumentError` if there is neither.
+        """
         if self._current is None:
             raise ArgumentError(
                 "without blocks= the chunks of a call decide, and there was none: call the function first"

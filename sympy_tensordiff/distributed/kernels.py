@@ -51,7 +51,8 @@ class AxisSlice(NamedTuple):
 
 
 class KernelInput(NamedTuple):
-    """An argument of a kernel: a scalar, or the slice of a tensor that covers several of its reads.
+    """An argument of a kernel: a scalar, or one slice of a tensor for each block, which covers the entries that some
+    reads of the tensor need.
 
     ``x[i] - x[j]`` with both indices in blocks has two slices of ``x`` as inputs: one that covers both may be all of
     ``x``.
@@ -65,8 +66,9 @@ class KernelInput(NamedTuple):
     """The symbol inside the kernel."""
 
     def slices(self, variables: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
-        """Return the slices, one for each axis, that a block reads from the argument; None if it reads nothing. Without
-        ``exact``, the slices may be too large.
+        """Return the part of an argument that a block reads, as one slice for each axis; None if it reads nothing. The
+        block is given by its index values ``variables``; ``shape`` is the argument's. Without ``exact``, the slices may
+        be too large.
         """
         nonempty = [ranges for read in self.ranges if (ranges := read.evaluate(variables, exact=exact)) is not None]
         if not nonempty:
@@ -135,8 +137,10 @@ class BlockKernel:
         return tuple(rows)
 
     def _group_inputs(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[KernelInput]:
-        """Return the inputs for all reads of ``tensor``. Reads whose ranges move by the same steps from block to block
-        share one slice. ``split`` maps names of sizes to block sizes.
+        """Return the inputs of a block's kernel for all reads of ``tensor``: one slice for each group of reads that
+        move by the same steps from block to block. ``split`` maps names of sizes to block sizes.
+
+        A small tensor, or one that a group reads whole, is a single input.
         """
         found: dict[Any, dict[ReadRanges, None]] = {}
         for part in self.parts:
@@ -180,9 +184,11 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice of axis number ``axis`` that contains all ``ranges`` of reads; None if it is the whole axis.
-        Raise `UnsupportedError` if a range is unknown (None), because data select the entries, and the axis is split
-        into blocks (``split``). ``is_always_read`` says that every block makes the reads.
+        """Return the slice along ``axis`` that contains all ``ranges`` which are read of ``tensor``; None for the whole
+        axis. Raise `UnsupportedError` if a range is unknown (None), because data select the entries, and the axis is
+        split into blocks.
+
+        ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -222,8 +228,9 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return ``new``, the rebuilt node ``old``, for one block: a read of an argument becomes a read of its slice,
-        and the index of a sum over a split range counts from the first index of the block.
+        """Return ``new``, which is the node ``old`` with rebuilt arguments, as it is computed for one block: a read of
+        an argument becomes a read of its slice, and the index of a sum over a split range counts from the first index
+        of the block.
         """
         if old in self._input_of:
             one = self._input_of[old]
@@ -262,8 +269,8 @@ class BlockKernel:
     def slices(
         self, variables: dict[str, int], shapes: Mapping[Any, tuple[int, ...]]
     ) -> list[tuple[slice, ...] | None]:
-        """Return for each input the slices that the block loads, None for a scalar. The first index of each slice is
-        added to ``variables``; ``shapes`` has the shapes of the arguments.
+        """Return for each input the slices that the block reads, one for each axis; None for a scalar. ``shapes`` has
+        the shapes of the arguments. The first indices of slices are added to ``variables``, by name.
 
         If a block reads nothing of an input, it loads one entry: kernels do not take empty arrays.
         """
@@ -285,7 +292,9 @@ class BlockKernel:
         return found
 
     def integers(self, variables: Mapping[str, int]) -> list[int]:
-        """Return the integer arguments of the kernel for one block."""
+        """Return the values of the kernel's integer arguments for one block; ``variables`` has the values of all index
+        variables by name.
+        """
         return [variables[variable_name(number)] for number in self.numbers]
 
 
@@ -301,7 +310,9 @@ def _shape_depends_on(part: PartialResult, arg: Any) -> bool:
 
 
 def _axis_constraints(part: PartialResult) -> Rows:
-    """Return the constraints that the indices of a partial result's axes are inside of one block."""
+    """Return the constraints on the axis indices of the partial result ``part``: an index lies inside of one block or,
+    if its axis is not split into blocks, anywhere on the axis.
+    """
     ranges = []
     for index, extent, loop in part.axes:
         ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
@@ -310,8 +321,8 @@ def _axis_constraints(part: PartialResult) -> Rows:
 
 
 def _expand_indices(old: Any, new: Any) -> Any:
-    """Return the node ``new``, with its indices multiplied out if it is an entry such as ``x[2*(i + 1)]``, so that they
-    are recognised as affine; ``old``, the node that it replaces, is not used.
+    """Return the entry ``new`` with its indices multiplied out, as ``x[2*i + 2]`` for ``x[2*(i + 1)]``, so that they
+    are recognised as affine; other nodes are unchanged. ``old``, the node that ``new`` replaces, is not used.
     """
     return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
 

@@ -38,7 +38,9 @@ class BlockLoop:
         return bool(self.range[1:] == (((to_affine_form(low), 1),), ((to_affine_form(high), 1),)))
 
     def grid(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
-        """Return the origin and the extent of each block at the given sizes."""
+        """Return ``(first index, length)`` of each block of the index range, where ``sizes`` has the values of the
+        sizes; the last block may be shorter.
+        """
         whole = self.range.range(sizes)
         return [(o, min(self.block, whole.stop - o)) for o in range(whole.start, whole.stop, self.block)]
 
@@ -62,7 +64,7 @@ class BlockLoops:
         self, ranges: tuple[IndexRange, ...], outside: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> list[BlockLoop | None]:
         """Return for each of the nested index ``ranges``, outermost first, the loop over its blocks; None for a range
-        that is not split. The ranges are inside of the ranges ``outside`` and the block loops ``active``.
+        that is not split. ``outside`` are the index ranges around them, ``active`` the block loops around them.
         """
         found: list[BlockLoop | None] = []
         for k, binder in enumerate(ranges):
@@ -77,8 +79,9 @@ class BlockLoops:
         return found
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
-        """Return the loop over blocks of ``block`` values each of the range ``bounds``; equal arguments give the same
-        object. ``number`` counts the nested loops over the same range from 0.
+        """Return the loop over the range ``bounds`` in blocks of ``block`` values; equal arguments give the same
+        object. ``number`` is 0 for a loop over this range, 1 for another one over the same range inside of it, and so
+        on.
         """
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:
@@ -89,8 +92,8 @@ class BlockLoops:
         return self.loop_of_key[key]
 
     def range_of(self, index: Expr, binders: tuple[IndexRange, ...]) -> Bounds | None:
-        """Return the smallest and the largest value of ``index`` for all values of the other indices in ``binders``,
-        the nested ranges around it, as bounds in the sizes alone; None if there are none.
+        """Return the least and the greatest value of ``index`` as bounds that depend on sizes only, for the nested
+        ranges ``binders``, which contain the range of ``index``. None if there are no such bounds.
         """
         rows = range_constraints(binders)
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
@@ -108,8 +111,9 @@ class BlockLoops:
         return self._split_indices[binders]
 
     def _follows_outer_block(self, binder: IndexRange, binders: tuple[IndexRange, ...]) -> bool:
-        """Return whether the range ``binder`` is not split, because it has constant length and moves with an outer
-        index that is split, as ``p - 1 <= i <= p`` with ``p``. ``binders`` are the outer ranges.
+        """Return whether the range ``binder`` needs no blocks of its own: it has a constant length and moves with an
+        outer index that is split into blocks, as ``p - 1 <= i <= p`` moves with ``p``. ``binders`` are the outer
+        ranges.
         """
         rows = range_constraints([binder])
         outer = {variable_name(index) for index in self.split_indices(binders)}
@@ -122,8 +126,9 @@ class BlockLoops:
         )
 
     def _block_size(self, index: Expr, bounds: Bounds | None) -> int | None:
-        """Return the block size that the user gave for ``index``, or else for a size in ``bounds``, the range of the
-        index; None if the range is not split.
+        """Return the number of values of ``index`` in one block; None if its range is not split. It is the user's block
+        size for the index, or else for a size n: with ``c*n/d`` in one of the index's ``bounds`` and blocks of b,
+        ``abs(c)*b // d``, at least 1.
         """
         if index in self.named_indices:
             return self.blocks[self.named_indices[index]]
@@ -154,8 +159,10 @@ def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> 
 
 
 def range_end(bounds: Bounds | None, side: str, binders: tuple[IndexRange, ...]) -> Expr | None:
-    """Return the end of the range ``bounds`` as an expression in the sizes, the lower one ("lows") or the upper one
-    ("highs") as ``side`` says; None if it is not a single form.
+    """Return an end of the range ``bounds`` as an expression in the sizes: the lower end if ``side`` is "lows", the
+    upper one if it is "highs". None if there are no bounds, or the end is not a single form.
+
+    The symbols of the expression are those in the ends of ``binders``.
     """
     form = single_end([bounds], side) if bounds else None
     symbols = {variable_name(s): s for b in binders for end in b[1:] for s in end.free_symbols}

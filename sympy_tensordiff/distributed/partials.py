@@ -57,8 +57,8 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the position of the chunk of the result to which ``block`` contributes: its block numbers along the
-        loops that are axes of the result, without the reduced loops.
+        """Return the position, in the result, of the chunk to which a block contributes. ``block`` has a block number
+        for each of `loops`; those of loops over which the result is reduced are left out.
         """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
@@ -75,7 +75,9 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
     """Return the recursive method ``walk`` as one that caches its results by its arguments (a decorator)."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
-        """Return the cached result for these arguments, or compute and cache it."""
+        """Return the cached result of the method ``walk`` for the arguments `args`. If there is none, call ``walk`` and
+        cache its result.
+        """
         key = (walk, *args)
         if key not in self.memo:
             self.memo[key] = yield walk(self, *args)
@@ -85,8 +87,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits expressions into partial results computed block by block (``parts``), and arrays of inner sums that must
-    be complete before (``stages``).
+    """Splits expressions into partial results (``parts``), each computed block by block. Inner sums that must be
+    complete before become arrays of their own (``stages``).
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
@@ -139,8 +141,9 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return the rebuilt node ``new``; in a reduction, rename the bound indices to numbered ones, counted from
-            the innermost reduction. Raise `UnsupportedError` for a node that needs a whole array for one entry.
+            """Return ``new``, the rebuilt node ``old``; in a reduction, rename the bound indices to standard ones,
+            numbered from the innermost reduction. Raise `UnsupportedError` for a node that needs a whole array for one
+            entry.
             """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
@@ -180,8 +183,9 @@ class ResultSplitter:
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
     def _split_entry_cases(self, entry: Any, binders: tuple[IndexRange, ...]) -> Any:
-        """Return ``entry``, a read at a periodic or clamped index, as a choice of entries at affine indices; unchanged
-        if its tensor is not split, or if there is no such choice. ``binders`` are the index ranges around it.
+        """Return ``entry``, a read at a periodic or clamped index, as a choice between entries at affine indices. It is
+        unchanged if its tensor is not split into blocks, or if there is no such choice. ``binders`` are the index
+        ranges around it.
         """
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
         is_named = not self.loops.named_indices.keys().isdisjoint(entry.free_symbols)
@@ -199,8 +203,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _add_result(self, axes: tuple[IndexRange, ...], body: Expr) -> Walk:
-        """Add the partial results of an array with the axes ``axes`` and the entries ``body``; return the number of the
-        array.
+        """Split an array with the index ranges ``axes`` and the entries ``body`` into partial results, which blocks of
+        data contribute, and append these to ``parts``. Return the number of the array.
         """
         loops = self.loops.loops_for(axes, (), ())
         active = tuple(loop for loop in loops if loop)
@@ -243,9 +247,10 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` as a dictionary from sets of block loops to terms, whose sum it is: each term is computed per
-        block and summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and the block
-        loops around it.
+        """Return ``expr`` as a sum of terms, in a dictionary from sets of block loops to terms. Each term is to be
+        computed for each block and summed over the blocks of its loops.
+
+        ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
@@ -271,9 +276,9 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return the sum ``expr`` split into terms, as a dictionary from sets of block loops to the terms that are
-        summed over the blocks of these loops. If ``expr`` depends on only some of the split indices around it, it is
-        first computed as an array of its own (a stage).
+        """Split the sum ``expr`` into terms that are summed over blocks: return a dictionary from sets of block loops
+        to the terms summed over these loops. ``binders`` and ``active`` are the ranges and block loops around ``expr``.
+        If it depends on only some of their split indices, an array of its own is computed first (a stage).
         """
         own = self.loops.loops_for(expr.ranges(), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -286,10 +291,12 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return the product ``expr`` split into terms, as a dictionary from sets of block loops to terms; each term is
-        summed over the blocks of its loops. If exactly one factor is a sum of such terms, it is split; other factors
-        with sums over blocks are first computed as arrays of their own (stages). ``binders`` and ``active`` are the
-        index ranges and the block loops around ``expr``.
+        """Return the product ``expr`` as a dictionary from sets of block loops to terms: ``expr`` is the sum of all
+        terms, each summed over the blocks of its loops. A factor that cannot be split so is first computed as an array
+        of its own (a stage).
+
+        One factor can be split, if it is the only sum with terms over blocks. ``binders`` and ``active`` are the index
+        ranges and the block loops around ``expr``.
         """
         split_factors = []
         for factor in expr.args:
@@ -346,8 +353,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return the array entry that replaces the sum ``total``. The array (a stage) stores the sum for all values of
-        its free indices, whose ranges are among ``binders``.
+        """Return the entry of a new array (a stage) by which the sum ``total`` is replaced. The array stores the sum
+        for all values of its free indices, whose ranges are among the ``binders`` around it.
         """
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}

@@ -24,8 +24,8 @@ MAX_FAN_IN = 8
 
 
 class CallContext(NamedTuple):
-    """The data of one call of a function on Dask: its sizes, the dtype of its results, and the values of arguments and
-    intermediate arrays (stages).
+    """The data of one call of a function on Dask: its sizes by name, the dtype of its results, and a dictionary with
+    the values of arguments and of intermediate arrays.
     """
 
     sizes: dict[str, int]
@@ -102,10 +102,11 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Return, for each of ``blocks``, the key under which its partial result ``part`` is to be stored, and add to
-    ``layer`` the tasks that reduce these results to the chunks of the dask array ``name``. ``chunks`` has the chunk
-    sizes along each axis; ``run``, the name of the tasks of ``kernel``, is part of the keys; ``dtype`` is that of the
-    results.
+    """Add to the graph ``layer`` the tasks that reduce the partial results ``part`` of all ``blocks`` to the chunks of
+    the dask array ``name``. Return the key under which the result of each block is to be stored.
+
+    ``chunks`` has the chunk sizes along each axis; ``run``, the name of the tasks of ``kernel``, is part of the keys;
+    ``dtype`` is that of the results.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -133,8 +134,8 @@ def _add_part_tasks(
 def _add_reduction_tree(
     layer: dict[Any, Any], name: str, index: tuple[int, ...], keys: list[Any], operation: str
 ) -> None:
-    """Add to ``layer`` tasks that reduce the values of ``keys`` by ``operation`` in a tree, the last one with the key
-    ``(name, *index)``.
+    """Add tasks to the dask graph ``layer`` that combine the values of ``keys`` by ``operation`` in a tree, a few at a
+    time. The last task has the key ``(name, *index)``.
     """
     level = 0
     while len(keys) > 1:
@@ -157,8 +158,8 @@ def count_tree_tasks(count: int) -> int:
 
 
 class _InputTasks:
-    """Provides slices of one input of a kernel to the tasks of its blocks, and adds the Dask tasks that cut these
-    slices from chunks, files or arrays.
+    """One input of a kernel on Dask. It gives each task of the kernel the slice of the input that the task needs, and
+    adds the Dask tasks that cut these slices from chunks, files or arrays.
 
     The chunks of a dask array are tasks, and so are their slices and the joins of these: a chunk is released once it is
     sliced, before any kernel runs. A slice of a file is read by the task that needs it, or by a task of its own if
@@ -175,8 +176,9 @@ class _InputTasks:
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
         """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it reads ``source[slices]``, or all
-        of ``source`` if ``slices`` is None. ``source`` is a task key or an array. `uses` is the number of blocks that
-        need the slice: one that several need is copied from a file once.
+        of ``source`` if ``slices`` is None. ``source`` is a task key or an array.
+
+        `uses` is the number of blocks that need the slice: one that several need is copied from a file once.
         """
         ends = _end_points(cut)
         if ends not in self._parts_by_end_points:
@@ -184,9 +186,11 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` for the first use of the slice `cut` of the input, and add the tasks that compute
-        ``source``. A kernel task reads ``source[slices]`` (None: all); ``source`` is a task key or an array. ``ends``
-        is `cut` as a key, ``uses`` the number of blocks that need it.
+        """Add the tasks by which kernel tasks read the slice `cut` of the input (None: all of it), at its first use.
+        Return ``(slices, source)``: a kernel task reads ``source[slices]``, or all of ``source``, an array or a task
+        key, if ``slices`` is None.
+
+        ``ends`` is `cut` as a key, ``uses`` the number of blocks that need it.
         """
         if self.chunks:
             return None, self._join_chunks(cut, ends)
@@ -201,8 +205,8 @@ class _InputTasks:
         return (cut if self.is_file else None), (self.name,)
 
     def _join_chunks(self, cut: Any, ends: Any) -> Any:
-        """Return the key of a task that joins the overlapping chunks of a dask array into the slice ``cut``; ``ends``
-        is `cut` in the form of a key.
+        """Return the key of a task that computes the slice ``cut`` of a dask array, joined from the chunks that overlap
+        it; add the tasks that are needed. ``ends`` is `cut` in the form of a part of a key.
         """
         positions, keys = [], []
         for pieces in product(*(self._overlapping_chunks(axis, own) for axis, own in enumerate(cut))):
@@ -253,9 +257,9 @@ def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
 def _run_kernel(
     function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """Run a kernel on one block, as the function of a dask task: read the slices ``cuts`` of the inputs ``given``, call
-    ``function`` with them and the ``integers``, and return the tuple of the results, or the only result if
-    ``is_single``.
+    """Run a kernel on one block, as the function of a dask task: call ``function`` with the slices ``cuts`` of the
+    inputs ``given`` and with the ``integers``. Return its results as arrays of type ``dtype``: a tuple, or the only one
+    if ``is_single``.
     """
     arrays = [_read_slice(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))

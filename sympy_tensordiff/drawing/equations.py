@@ -60,7 +60,8 @@ class Formula(str):
 
 @explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool | None = None) -> str:
-    r"""Return an expression, or several, as equations in LaTeX, without dollar signs.
+    r"""Return an expression, or several, as equations in LaTeX, without dollar signs. ``name`` is the left-hand side;
+    with ``parts``, common subexpressions get names, which are explained after the formula.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
 
 
 def _has_scan(exprs: Sequence[Any]) -> bool:
-    """Return whether a recurrence occurs in `exprs`; its formula names the parts of its steps."""
+    """Return whether a recurrence (`Scan`) occurs in `exprs`."""
     return any(isinstance(node, Scan) for node in nodes_in(exprs, lambda node: node.args))
 
 
@@ -148,8 +149,8 @@ def count_signs(formula: str) -> int:
 
 
 def _with_letters(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Return the common parts ``found`` and the expressions ``reduced``, with single letters as names of parts of which
-    only entries occur: ``s_{i j}`` reads better than ``(t_{0})_{i j}``.
+    """Return ``(found, reduced)``, the pairs (name, common part) and the expressions that use them, with tensors
+    renamed to single letters where only their entries occur: ``s_{i j}`` reads better than ``(t_{0})_{i j}``.
     """
     exprs = [*reduced, *(e for _, e in found)]
     nodes = nodes_in(exprs, lambda node: node.args)
@@ -212,8 +213,9 @@ def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str
 
 
 def _parts_of_steps(steps: Sequence[Any], is_text: bool) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return ``(common parts, steps in terms of these)`` for printing the steps of a scan as text or LaTeX. There are
-    no parts if the steps are short, or if parts would not shorten them.
+    """Return ``(parts, steps)`` for printing the steps of a scan: common subexpressions as pairs
+    ``(symbol, expression)``, and the steps in terms of the symbols. There are no parts if the steps are short, or if
+    parts would not shorten them.
     """
     length = _length(dict.fromkeys(steps), is_text)
     if length <= LONGEST_STEPS:

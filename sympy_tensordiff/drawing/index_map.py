@@ -66,8 +66,8 @@ class IndexMap(NamedTuple):
 
 
 class IndexSolutions(NamedTuple):
-    """All integer solutions of ``A alpha + t == at``, in the form ``particular + kernel z``. There are none if a
-    condition is in ``failing``.
+    """All integer solutions ``alpha`` of the index equation ``A alpha + t == at``, in the form ``particular + kernel
+    z`` with integers ``z``. There are none if ``failing`` names a condition.
 
     For a map that is not affine the solutions are listed, and ``particular`` is empty.
     """
@@ -82,11 +82,15 @@ class IndexSolutions(NamedTuple):
 
     @property
     def points(self) -> list[Point]:
-        """All solutions within the index ranges, in the order of their coordinates ``z`` in the kernel."""
+        """All solutions of the index equation within the index ranges, in the order of their coordinates ``z`` with
+        respect to the kernel basis.
+        """
         return list(self.by_kernel.values())
 
     def solution_at(self, z: Sequence[int]) -> Point:
-        """Return the solution ``particular + kernel z`` for the integers ``z``."""
+        """Return the solution of the index equations for the integers ``z``: the particular solution plus the
+        combination of the kernel basis with the coefficients ``z``.
+        """
         return _translate(self.particular, self.kernel, z)
 
 
@@ -131,9 +135,8 @@ def constraints_on_kernel(
 
 
 def lattice_points(rows: Sequence[Constraint], number_of_indices: int) -> tuple[tuple[Bounds, ...], list[Point]]:
-    """Return ``(loop bounds, points)``: nested loops over the integer points that satisfy `rows` in the variables 0 to
-    ``number_of_indices`` - 1, and these points in lexicographic order. Raise `UnsupportedError` if they are too many to
-    draw.
+    """Return ``(loop bounds, points)``: nested loops over the integer points that satisfy `rows`, constraints on the
+    variables 0 to ``number_of_indices`` - 1, and these points in lexicographic order.
 
     Raise `UnsupportedError` if there are too many to be drawn.
     """
@@ -203,12 +206,14 @@ class LatticeFrame(NamedTuple):
 
     @property
     def layers(self) -> range:
-        """The values of the third index, each drawn as a layer of its own; one value for two indices."""
+        """The values of the third index, each of which is drawn as a layer of its own; ``range(1)``, a single layer, if
+        there are only two indices.
+        """
         return range(self.low[2], self.high[2] + 1) if len(self.low) == 3 else range(1)
 
     @property
     def pitch(self) -> int:
-        """The horizontal distance between the drawings of neighbouring layers."""
+        """The horizontal distance between the drawings of two neighbouring layers, values of the third index."""
         return self.high[0] - self.low[0] + 1 + LAYER_GAP
 
     def position(self, point: Sequence[float | Fraction]) -> Position:
@@ -283,8 +288,8 @@ def _polygon_corners(planes: Sequence[HalfPlane]) -> list[tuple[Fraction, Fracti
 
 
 def rational_lines(index_map: IndexMap, at: Point, frame: LatticeFrame) -> Iterator[list[Position]]:
-    """Yield the two ends of each line of rational solutions of ``A alpha + t == at``, the equation of ``index_map``,
-    clipped to the frame. There is at most one line in each layer of the picture.
+    """Yield the two ends of each line, clipped to ``frame``, of rational indices at which ``index_map`` has the value
+    ``at``: the solutions of ``A alpha + t == at``. There is at most one line in each layer of the picture.
 
     The line is drawn even if it contains no lattice point because a congruence fails.
     """

@@ -68,8 +68,8 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
 
 
 def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
-    """Draw into ``axes`` the integer points of the kernel coordinates z: the ranges in which they give the solutions
-    ``solved``, and at each point the indices that it gives.
+    """Draw the solutions of an index equation by their kernel coordinates z: the lattice of all z, the points that give
+    a solution inside of the index ranges, and the indices of this solution as text. ``axes`` is the matplotlib axes.
     """
     tight = make_frame(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
     margin = (1, 1, 0)
@@ -108,8 +108,8 @@ def _inches_per_step(axes: Any) -> float:
 
 
 class _LatticeAxes:
-    """The matplotlib axes in which the integer points of a frame are drawn, with outlines of the ranges and names and
-    values of the indices.
+    """A drawing, on matplotlib axes, of the integer points in the box that a picture shows, with outlines of the ranges
+    of the indices, and with the names and values of the indices.
     """
 
     def __init__(
@@ -160,9 +160,11 @@ class _LatticeAxes:
             self.axes.scatter(*zip(*positions, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
-        """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return True. Return False,
-        and write none, if they are too many or would overlap. Points in ``large`` are drawn larger. ``slope``, 1 or -1,
-        says whether a line through the points, which the texts avoid, rises or falls.
+        """Write `texts` next to their points, on the right (``side`` 1) or left (-1), and return True. If they are too
+        many or would overlap, write none and return False.
+
+        Points in ``large`` are drawn larger. ``slope``, 1 or -1, says whether a line through the points, which the
+        texts avoid, rises or falls.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):
@@ -194,9 +196,9 @@ def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return the points that a picture shows even if they are outside of the index ranges; [] if there is no solution.
-    They are the particular solution and, unless a kernel basis vector connects two solutions inside of the ranges, the
-    ends of the basis vectors drawn from it.
+    """Return the points that a picture of an index map shows even outside of the index ranges: the particular solution
+    and, unless two solutions in the ranges differ by a kernel basis vector, the ends of the basis vectors drawn from
+    it. Return [] if there is no solution.
     """
     if solved is None or not solved.particular:
         return []
@@ -207,8 +209,8 @@ def _extra_points(solved: IndexSolutions | None) -> list[Point]:
 
 
 def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
-    """Draw the solutions outside of the index ranges, the particular solution, and the kernel basis as arrows that
-    start at a solution. (Solutions inside are drawn already.)
+    """Draw the solutions of an index equation outside of the index ranges, mark the particular solution, and draw the
+    kernel basis as arrows from a solution. The solutions inside of the ranges are drawn before.
     """
     _, found = lattice_points(
         constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)
@@ -228,14 +230,14 @@ def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
 def _draw_kernel_basis(
     canvas: _LatticeAxes, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]
 ) -> None:
-    """Draw the kernel basis as arrows from one of ``starts``, if possible one from which the arrows end at points in
-    ``inside``.
+    """Draw each vector of the kernel basis as an arrow that starts at one of the points ``starts``, preferably such
+    that its ends are among the points ``inside``.
     """
     best = set(inside)
 
     def heads(start: Point, vectors: Sequence[Point]) -> tuple[int, int]:
-        """Return how many points of the arrows from ``start`` along ``vectors``, their start and ends, are solutions
-        inside of the ranges, and how many of the ends are in the frame.
+        """Return two counts for the arrows from ``start`` along ``vectors``: how many of their end points, ``start``
+        included, are solutions inside of the ranges, and how many of the heads are in the picture.
         """
         ends = [tuple(map(add, start, vector)) for vector in vectors]
         return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.contains, ends))

@@ -58,8 +58,9 @@ def tree_text(clusters: Sequence[Cluster]) -> str:
 
 
 def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
-    """Return ``(lines, last number used)`` of the text of the graph ``part``. Nodes that need a number and have none
-    yet get the numbers after ``count``.
+    """Return ``(lines, last number)``: the lines of the graph ``part`` as a tree of text, and the last number given to
+    a node. Nodes that are too deep are printed later, and get the numbers after ``count``, unless they have one
+    already.
     """
     lines: list[str] = []
     shown: set[int] = set()
@@ -90,8 +91,8 @@ def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
 
 
 def _node_line(drawn: DrawnNode, number: int, first: bool) -> str:
-    """Return the line of text for the node ``drawn``, with its ``number``. If it is written for the ``first`` time, the
-    line also names the nodes whose pullback (cotangent) it is.
+    """Return the line of text for the node ``drawn``, with its ``number`` unless that is 0. Only the line of its
+    ``first`` occurrence also names the nodes whose pullback (cotangent) it is.
     """
     text = (f"#{number} " if number else "") + truncate(drawn.text, MAX_LINE_LENGTH)
     return text + (

@@ -150,8 +150,9 @@ class Arithmetic(NodeTable):
         return args[0] if len(args) == 1 else self._node("mul", None, args, args)
 
     def _join_powers(self, powers: dict[Node, list[Node]]) -> None:
-        """Move ``n*u`` for an integer n from the exponents of a power ``x**u`` to those of ``x``, if ``x`` is a base of
-        `powers` too: the mapping from bases of a product to their exponents is changed in place.
+        """Write ``(x**u)**n * x**m``, with an integer n, as a power of ``x`` alone. The dictionary `powers` maps each
+        base in a product to its exponents: the base ``x**u`` is removed, and ``n*u`` is added to the exponents of
+        ``x``.
         """
         for power in [base for base in powers if base.op == "pow" and base.args[0] in powers]:
             base, exponent = power.args
@@ -269,8 +270,8 @@ class Arithmetic(NodeTable):
         return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
 
     def logic(self, op: str, args: Sequence[Node]) -> Node:
-        """Return the node of the conditions ``args`` joined by `op`, "and" or "or", or of the negation, "not", of the
-        only one. Conditions known to be true or false are simplified away.
+        """Return the node of the conditions ``args`` joined by `op`, "and" or "or"; for "not", of the negation of the
+        only condition. Conditions known to be true or false are simplified away.
         """
         if op == "not":
             return (
@@ -346,7 +347,9 @@ class Arithmetic(NodeTable):
         """
 
         def taken_branch(node: Node) -> Node:
-            """Return the branch at ``position`` if `node` is a select on ``condition``; other nodes unchanged."""
+            """Return the branch number ``position`` of a select whose condition is ``condition``; other nodes are
+            unchanged.
+            """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 
         if value.op not in ("add", "mul"):
@@ -453,8 +456,9 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition of the select in `term`, by which terms of a sum can be merged: the term is a select, or a
-    product with one, of which one branch is 0 or which has few other factors. None for other terms, and for large ones.
+    """Return the condition of a select in `term`, so that terms of a sum with the same condition can be merged. `term`
+    is a select, or the product of one with few other factors or with a branch 0; None for other terms, and for large
+    ones.
     """
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None

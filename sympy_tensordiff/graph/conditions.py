@@ -86,9 +86,9 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return a decision tree for the branches `pairs` (value, condition) of a `Piecewise`: its cases are systems of
-        linear constraints on indices, with the branches that remain there. `combinations` maps nonlinear relations
-        between indices to combinations of linear ones.
+        """Return a decision tree for a `Piecewise` with the branches `pairs`, ``(value, condition)``. Each of its cases
+        has linear constraints on indices, and the branches that remain under these. `combinations` maps nonlinear
+        relations between indices to combinations of linear ones.
         """
         try:
             linearised = decided(pairs, combinations)
@@ -97,9 +97,9 @@ class ConditionReader(Applications):
             return self._decide_some_indices(pairs, combinations, scope)
 
     def _decide_some_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return a decision tree for the branches `pairs` (value, condition) that decides only some of the relations
-        between indices, since all would take too many cases: first those that decide whole branches. `combinations`
-        maps nonlinear relations to combinations of linear ones.
+        """Return a decision tree for the branches `pairs` (value, condition) that tests some relations between indices
+        in advance; the others stay in the branches, since testing all takes too many cases. `combinations` maps
+        nonlinear relations to combinations of linear ones.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """
@@ -125,8 +125,8 @@ class ConditionReader(Applications):
         return result
 
     def _index_literals(self, found: Iterable[Any], scope: Scope) -> list[Literal]:
-        """Return those of the relations ``found`` that are linear constraints on indices, each once and with the
-        constraints of its negation.
+        """Return a `Literal` for each different relation in ``found`` that is a linear constraint on indices: the
+        relation as constraints, together with its negation. Other relations are left out.
         """
         result: dict[Any, Literal | None] = {}
         for relation in found:
@@ -258,8 +258,9 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
-    """Return ``(value, extremum)`` with ``value == extremum`` equivalent to ``left == right``: the equation solved for
-    a maximum or minimum in it, if the value is built like one of the operands of the extremum; else ``(left, right)``.
+    """Solve the equation ``left == right`` for a maximum or minimum in it: return ``(value, extremum)``, such as
+    ``(3*u/7 - 1, M)`` for ``u == 7*M/3 + 7/3``. Return ``(left, right)`` if no such value is built like an operand of
+    the extremum.
 
     SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.

@@ -25,7 +25,9 @@ MAX_CHOICES = 100
 
 
 class _Einsum(NamedTuple):
-    """An einsum as its operands with their labels; products among the operands are multiplied out."""
+    """An einsum as a list of its operands with their labels, the labels of its result, and their extents. Products
+    among the operands are replaced by their own operands.
+    """
 
     operands: list[Labelled]
     output: tuple[int, ...]
@@ -82,9 +84,8 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, value)`` for the replacement that saves the most operations: `whole` with some of its operands
-    replaced by one, ``value``. ``contained`` maps the product of these operands to ``value``. None if no replacement
-    saves any.
+    """Return ``(einsum, value)`` for the best way to replace several operands of the einsum `whole` by one known node
+    ``value``: their product is a key of ``contained``, and ``value`` the node there. None if that saves no operations.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)
@@ -97,8 +98,9 @@ def _with_cheapest(
 
 
 def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> Iterator[tuple[list[Labelled], Node]]:
-    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by the single operand
-    ``value``, which `contained` has for their product; ``operands`` are all operands after the replacement.
+    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by their product, if it
+    is a key of `contained`. ``operands`` are those of the einsum after the replacement, ``value`` is the node that
+    `contained` has for the product.
     """
     wanted = {frozenset(Counter(part.args).items()) for part in contained}
     sizes = {len(part.args) for part in contained}

@@ -21,8 +21,8 @@ DEFAULT_SIZE = 100
 
 
 class Hints:
-    """The expected values of sizes and free indices, by which costs are estimated: those in `sizes`, else a default.
-    Called with an extent, it returns the expected value of the extent.
+    """The expected values of sizes and free indices, from which costs of contractions are estimated: those in `sizes`,
+    and a default for others. An instance is called with an extent, and returns its expected value.
     """
 
     def __init__(self, sizes: Mapping[Any, int] | None = None) -> None:
@@ -40,7 +40,9 @@ class Hints:
         return found
 
     def _value(self, form: Affine) -> int:
-        """Compute the expected value of an extent or of a bound, see `__call__`."""
+        """Return the expected value of the extent or bound ``form``, 1 or more, for `__call__`, which caches it: sizes
+        have the values of their hints or a default, entries of integer arrays half of their range.
+        """
         for entry in data_entries([form]):
             length = DEFAULT_SIZE if entry.below is None else self(entry.below)
             form = form.substitute({entry: Affine.of(length // 2)})
@@ -66,8 +68,9 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return a size for the extent `form` by which contraction orders of equal expected cost differ: a constant
-        multiple of the expected value, minus a small number for an extent that counts as shorter (see `for_graph`).
+        """Return the size of an extent `form` by which contraction orders are compared: `_PARTS` times its expected
+        value, minus at most 3 if `for_graph` counts the extent as shorter. The small number decides between orders of
+        equal expected cost.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -92,8 +95,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """Decides for each product that is an operand of an einsum whether it is computed once and stored, or multiplied
-    out: replaced by its own operands in the einsums that use it (it is then in ``absorbed``).
+    """Decides for each product that is an operand of another einsum whether it is computed once and stored, or
+    dissolved: an einsum that uses it then has its operands in its place. ``absorbed`` is the set of dissolved products.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -121,9 +124,7 @@ class Products:
                 self.absorb_if_less_work(part)
 
     def has_sum(self, product: Node) -> bool:
-        """Return whether computing `product` sums over a label, in it or in a product that is multiplied out in it: as
-        ``c*(A @ B)`` does.
-        """
+        """Return whether `product`, or a product in it that is multiplied out, sums over a label, as ``c*(A @ B)``."""
         stack = [product]
         while stack:
             part = stack.pop()
@@ -133,8 +134,8 @@ class Products:
         return False
 
     def absorb_if_less_work(self, node: Node) -> None:
-        """Multiply out ``node`` if all einsums that use it together take fewer multiplications then than if it is
-        computed once.
+        """Record in ``absorbed`` that the product ``node`` is multiplied out, if the einsums that use it then need
+        fewer multiplications altogether than with a stored ``node``.
 
         The work of an einsum is estimated again only if a product that it uses was multiplied out; no further einsum is
         looked at where the others take too much work already.
@@ -169,8 +170,8 @@ class Products:
         self.works.update(without)
 
     def is_larger_than_others(self, product: Node) -> bool:
-        """Return whether an array of `product` grows faster with the sizes than every tensor that is not a product: ``A
-        @ A.T`` grows faster than a flat matrix ``A``.
+        """Return whether the result of `product` grows faster with the sizes than every tensor that is not a product,
+        as ``A @ A.T`` does for a matrix ``A`` with few columns.
         """
         if self.given is None:
             shapes = {part.shape for part in self.nodes if not is_core(part)}
@@ -178,8 +179,8 @@ class Products:
         return grows_faster(_volume(product.shape).growth, self.given)
 
     def is_larger_than_stored(self, shape: Sequence[Affine]) -> bool:
-        """Return whether an array of this `shape` grows faster with the sizes than every node that is computed as a
-        whole: variables, results, values of functions, and products that are not multiplied out.
+        """Return whether an array of this `shape` grows faster with the sizes than each array that is needed in any
+        case: variables, results, values of functions, and products that are not multiplied out.
         """
         if self.stored is None:
             shapes = {part.shape for part in self.nodes if part not in self.absorbed}
@@ -202,8 +203,8 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the terms, ``(coefficient, operands)``, of an einsum with an operand that is a sum of outer products,
-        after this sum is multiplied out; [] if no operand is a sum of outer products.
+        """Return the terms, ``(coefficient, operands)``, of an einsum of which one operand is a sum of outer products:
+        each outer product in place of the sum gives one term. Return [] if no operand is such a sum.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:
@@ -215,8 +216,8 @@ class Products:
     def outer_terms(
         self, root: Node, labels: tuple[int, ...], numbers: Iterator[int], extents: Extents
     ) -> list[tuple[Number, list[Labelled]]]:
-        """Return the terms, ``(coefficient, operands)``, of the sum of outer products `root`; ``labels`` are those of
-        its axes, ``numbers`` gives new labels.
+        """Return the terms of `root`, a sum of outer products, as pairs ``(coefficient, operands)``. ``labels`` are the
+        labels of its axes; ``numbers`` gives new labels for summed axes, whose lengths are added to ``extents``.
         """
         found: list[tuple[Number, list[Labelled]]] = []
         stack: list[tuple[Node, tuple[int, ...], Number, list[Labelled]]] = [(root, labels, 1, [])]
@@ -252,8 +253,8 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return how many outer products `node` is a sum of; 0 if it is no sum of outer products. The numbers for its
-        arguments are already in ``self.ranks``.
+        """Return the number of outer products of which `node` is a sum; 0 if it is no such sum. ``self.ranks`` must
+        contain the numbers of its arguments.
         """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]
         if node.op == "add":
@@ -282,10 +283,11 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)``: the operands of the einsum `node` with their labels, and the extent of each
-        label. Inner products in ``self.absorbed`` or ``opened`` are replaced by their own operands, other operands by
-        their values in ``done``. ``output`` are the labels for the axes of `node`; with more than ``max_operands`` the
-        list is incomplete.
+        """Return ``(operands, extents)`` of the einsum `node`: its labelled operands, with inner products in
+        ``self.absorbed`` or ``opened`` replaced by their own operands, and the extent of each label.
+
+        Operands are replaced by their values in ``done``. ``output`` are the labels for the axes of `node`; with more
+        than ``max_operands`` the list is incomplete.
         """
         numbers = count(len(output))
         extents = dict(zip(output, node.shape, strict=True))

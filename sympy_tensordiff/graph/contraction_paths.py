@@ -84,8 +84,8 @@ def _cheapest_path(number_of_operands: int, axes: tuple[tuple[tuple[int, ...], i
 
 
 def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> Path:
-    """Return the path that follows ``path`` until `_MAX_OPTIMAL_OPERANDS` operands are left, and multiplies these in
-    the best order.
+    """Return the contraction path that begins like ``path``, until `_MAX_OPTIMAL_OPERANDS` operands are left, and then
+    multiplies these in the best order. ``inputs`` and ``output`` are the labels, ``sizes`` their extents.
     """
     begin = path[: max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)]
     steps = list(products_of_path(inputs, output, path))
@@ -119,7 +119,7 @@ class _GreedySearch:
             self.add(labels)
 
     def run(self) -> Path:
-        """Return the pairs of operands to multiply, in order."""
+        """Return the contraction path: a list of the pairs of operands, by their numbers, to multiply in this order."""
         while self.queue:  # operands with a common label
             *_, two, one = heappop(self.queue)
             if one in self.operands and two in self.operands:
@@ -134,8 +134,8 @@ class _GreedySearch:
         return self.path
 
     def add(self, labels: Labels) -> None:
-        """Add an operand with the axes ``labels``, and queue its products with the operands that share a label with
-        it.
+        """Add the operand with the axes ``labels`` to the search, and queue its products with the earlier operands that
+        share a label with it.
         """
         for old in sorted({owner for label in labels for owner in self.owners[label]}):
             other = self.operands[old]
@@ -151,7 +151,9 @@ class _GreedySearch:
         self.next += 1
 
     def multiply(self, one: int, two: int) -> None:
-        """Replace operands number `one` and `two` by their product."""
+        """Append the product of the operands number `one` and `two` to the contraction path, and replace both operands
+        by it.
+        """
         labels = self.product(self.operands[one], self.operands[two])
         for number in (one, two):
             for label in self.operands[number]:
@@ -162,7 +164,9 @@ class _GreedySearch:
         self.add(labels)
 
     def product(self, one: Labels, two: Labels) -> Labels:
-        """Return the labels of the product of two operands: those that another operand or the output has."""
+        """Return the labels of the product of two operands with the labels `one` and `two`. Labels that only these two
+        have are summed, and are not among them.
+        """
         return (one ^ two) | frozenset(label for label in one & two if self.counts[label] > 2)
 
 
@@ -181,8 +185,8 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
 
 
 class _OptimalSearch:
-    """A search for the best contraction order by dynamic programming over sets of operands. It drops each set that
-    cannot be part of an order of at most ``most`` multiplications.
+    """A search for the best contraction order by dynamic programming over sets of operands. It returns no order of more
+    than ``most`` multiplications, and drops partial products that exceed this number.
 
     Sets of operands and of labels are the bits of integers. ``levels`` has for each number of operands the sets,
     ``(work, operands, labels of the product, stored entries)``, least work first; ``splits`` gives for each set one of
@@ -226,8 +230,8 @@ class _OptimalSearch:
         return found
 
     def kept(self, labels: int, operands: int) -> int:
-        """Return the ``labels`` that remain in the product of the set ``operands``, without those that are summed in
-        it: neither the output nor another operand has them. Both sets are the bits of an integer.
+        """Return the ``labels`` that the product of ``operands`` has as axes: those that the output or another operand
+        also has; the product is summed over the others. Both sets are the bits of an integer.
         """
         for bit, owners in self.inner:
             if labels & bit and not owners & ~operands:
@@ -235,8 +239,8 @@ class _OptimalSearch:
         return labels
 
     def extend(self, length: int) -> None:
-        """Find the best orders of all sets of ``length`` operands from those of smaller sets, and store them in
-        ``levels`` and ``splits``.
+        """Find the best order of multiplication for each set of ``length`` operands, from those of smaller sets. Append
+        the sets to ``levels``, and record in ``splits`` how each is split in two.
         """
         found: dict[int, tuple[int, int, int]] = {}
         for shorter in range(1, length // 2 + 1):
@@ -308,8 +312,11 @@ class Order(NamedTuple):
 
 
 def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
-    """Return the cheapest order to multiply the operands with the labels ``inputs``, followed by equally cheap ones
-    that start with a different product over a summed label. Results are cached.
+    """Return orders of pairwise products that evaluate an einsum in the fewest operations: one order, followed by
+    equally cheap ones that start with a different product over a summed label. ``inputs`` are the labels of the
+    operands, ``output`` those of the result.
+
+    Results are cached.
     """
     used = sorted(frozenset().union(*inputs))
     return _orders(tuple(inputs), output, tuple([(label, sizes[label]) for label in used]))
@@ -330,8 +337,8 @@ TIE = 1.001
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the cheapest order to multiply the operands with the labels ``inputs``, followed by equally cheap ones
-    that start with a different product. The arguments are hashable, so that results can be cached.
+    """Return the best orders to multiply operands with the labels ``inputs``: the cheapest one, then those of nearly
+    equal cost that start with another product. The arguments are hashable, so that results can be cached.
     """
     sizes = dict(sizes_of_labels)
 

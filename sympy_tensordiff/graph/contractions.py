@@ -60,8 +60,8 @@ def sums_labels(node: Node) -> bool:
 
 
 class _InternedContraction(NamedTuple):
-    """A `Contraction` (the data of an einsum) that is stored once, with the shape of its result and its number in keys
-    of the node table.
+    """The stored copy of a `Contraction` (the data of an einsum), with the shape of its result. Equal contractions
+    share one copy, whose ``number`` identifies it in keys of the node table.
     """
 
     data: Contraction
@@ -110,8 +110,8 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of `factors`, none of which is a view (a transpose, broadcast or multiple): a product with
-        its axes in a standard order and, if needed, a view of it that permutes the axes or multiplies by `coefficient`.
+        """Return the einsum of `factors`, of which none is a view, as a product with its axes in a standard order. If
+        needed, it is wrapped in a view that permutes the axes, repeats entries or multiplies by `coefficient`.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])
@@ -141,8 +141,8 @@ class Contractions(Arithmetic):
         return self._node("ein", data, args, kind.number, (), kind.shape)
 
     def _interned(self, data: Contraction) -> _InternedContraction:
-        """Return the stored record of the contraction `data`, made if it is new. Equal contractions with coefficients
-        of the same type have one record.
+        """Return the record that stores the contraction `data`, the same one for equal contractions. It is created at
+        the first call; coefficients of different types, such as 1 and 1.0, give different records.
         """
         found = self._kinds.get(key := _key_with_number_type(data))
         if found is None:
@@ -180,7 +180,9 @@ class Contractions(Arithmetic):
         return node is self.zero or (node.op == "ein" and node.data.coefficient == 0)
 
     def split_view(self, node: Node) -> tuple[Number, Node]:
-        """Return ``(c, rest)`` with ``node = c*rest`` and a number c, for tensors and scalars."""
+        """Return ``(c, rest)`` with ``node == c*rest`` and a number c, such as ``(2, x)`` for ``2*x``; c is 1 if there
+        is no numeric factor. `node` is a tensor or a scalar.
+        """
         if not node.shape:
             return self.split_coefficient(node)
         if not node.view or node.data.coefficient == 1 or node.data.coefficient == 0:
@@ -228,7 +230,9 @@ class Contractions(Arithmetic):
         return self._node("cof", order, (matrix,), order, (), shape[:count] + shape[count:] * order)
 
     def logsumexp(self, axes: tuple[int, ...], tensor: Node) -> Node:
-        """Return ``log(sum(exp(tensor)))`` over ``axes``; the result lacks these axes."""
+        """Return the log-sum-exp of ``tensor``, ``log(sum(exp(tensor)))``, where the sum runs over the numbered
+        ``axes``, which the result does not have.
+        """
         shape = tuple([extent for axis, extent in enumerate(tensor.shape) if axis not in axes])
         return self._node("lse", axes, (tensor,), axes, (), shape)
 

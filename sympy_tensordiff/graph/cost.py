@@ -72,9 +72,9 @@ class CostModel:
         return _CostCounter(self, roots, known).total()
 
     def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
-        """Return whether an expression of cost ``new`` may replace one of cost ``old``: its number of operations and
-        its memory grow no faster with the sizes, and it takes at most ``slack`` times as many operations. More memory,
-        up to the growth `given` of the arguments, is allowed if it takes no more operations.
+        """Return whether an expression of cost ``new`` may replace one of cost ``old``: its operations and memory grow
+        no faster with the sizes, and it takes at most ``slack`` times as many operations. Memory may also grow as fast
+        as `given`, that of the arguments, if there are no more operations.
 
         The numbers of operations are compared at the expected sizes.
         """
@@ -106,8 +106,8 @@ class CostModel:
 
 
 class _CostCounter:
-    """Counts the operations of all nodes in one walk over a graph, each times the number of values of the indices
-    around it.
+    """Counts the operations that a graph takes, in one walk over its nodes. The operations of a node count once for
+    each combination of values of the indices around it.
     """
 
     def __init__(self, model: CostModel, roots: Sequence[Node], known: Collection[Node]) -> None:
@@ -149,8 +149,9 @@ class _CostCounter:
     def _count_operations(
         self, node: Node, enclosing: dict[Variable, Interval], inner: dict[Variable, Interval]
     ) -> None:
-        """Add to the total the operations of all entries of `node`, times the number of values of the ``enclosing``
-        indices. ``inner`` has the ranges of the enclosing indices and of those that `node` binds.
+        """Add the number of operations for computing all entries of `node` to the total, once for each value of the
+        indices around it. ``enclosing`` has the ranges of these indices, ``inner`` those and the ranges of the indices
+        that `node` binds.
         """
         volume = self.model.volume(node.shape) * _points(enclosing)
         match node.op:
@@ -224,9 +225,9 @@ class _CostCounter:
         known: dict[Variable, Interval],
         remaining: Sequence[Variable],
     ) -> Interval | None:
-        """Return the range ``(least, greatest)`` of the index `variable` that the constraints ``rows`` allow, as
-        polynomials in the sizes, given the ranges ``known`` of other indices. None if they leave it unbounded.
-        Constraints with indices in ``remaining`` are not used.
+        """Return the range ``(least, greatest)`` of the index `variable`, as polynomials in the sizes, by the
+        constraints ``rows`` and the ranges ``known`` of other indices; None if it is unbounded. Constraints with
+        indices in ``remaining``, whose ranges are not known yet, are not used.
         """
         unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
@@ -241,7 +242,7 @@ class _CostCounter:
 
 
 def _is_cofactor_tangent(node: Node) -> bool:
-    """Whether `node` contracts second-order cofactors with one matrix and nothing else."""
+    """Whether `node` is a contraction of second-order cofactors with a single matrix, without other operands."""
     if node.op != "ein":
         return False
     operands = list(zip(node.args, node.data.inputs, strict=True))

@@ -29,8 +29,8 @@ Logic: TypeAlias = Any
 
 
 class Unequal(NamedTuple):
-    """The condition that an index form, such as ``i - j``, is not 0. It is not a constraint, because the points where
-    it holds form no polyhedron; it is tested at each point.
+    """The condition that an index form, such as ``i - j``, is not 0. It cannot be a `Constraint`, because its points
+    form no polyhedron, so it is tested at each point.
     """
 
     form: Affine
@@ -50,8 +50,8 @@ class Literal(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A decision tree: disjoint cases, each a system of constraints with the branches that remain there, or with a
-    further `Decision`. Where no case holds, the value is 0.
+    """A decision tree as a list of disjoint cases ``(constraints, tree)``: each tree is another `Decision`, or the
+    branches that remain possible in this case. The value is 0 if no case holds.
     """
 
     cases: tuple[tuple[Rows, Any], ...]
@@ -71,7 +71,9 @@ def logic(condition: Any) -> Logic:
 
 
 def written(tree: Logic) -> Any:
-    """Convert nested tuples made by `logic` back to a SymPy condition."""
+    """Convert a condition, written as nested tuples by `logic`, such as ``(And, a, b)``, back to SymPy without
+    evaluating it.
+    """
     if isinstance(tree, tuple):
         return tree[0](*map(written, tree[1:]), evaluate=False)
     return sympy.true if tree is True else sympy.false if tree is False else tree
@@ -92,8 +94,8 @@ def conjuncts(tree: Logic) -> tuple[Logic, ...]:
 
 
 def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
-    """Return the condition `tree` with the relations in ``known`` replaced by truth values or other conditions, and
-    simplified.
+    """Return the condition `tree`, simplified after replacing relations in it as ``known`` says, a dictionary from
+    relations to truth values or other conditions.
     """
     if not isinstance(tree, tuple):
         return known.get(tree, tree)
@@ -124,8 +126,8 @@ def negated(tree: Logic) -> Logic:
 
 
 def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
-    """Return ``branches``, pairs of value and condition, with the relations in ``known`` replaced; branches that can
-    never apply are left out.
+    """Return ``branches``, pairs of value and condition, with the relations in ``known`` replaced by their values
+    there. Branches that can never apply are left out.
     """
     result: Pairs = []
     for value, tree in branches:
@@ -138,8 +140,8 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 
 
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
-    """Return the decision tree that tests ``literals`` (index relations) in order; ``branches`` themselves if none has
-    to be tested.
+    """Return a decision tree that tests the index relations ``literals`` in order and ends at those of ``branches``
+    that may still apply; ``branches`` themselves if no relation has to be tested.
 
     Raise `TooManyCasesError` if there are too many cases.
     """
@@ -147,8 +149,8 @@ def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
 
 
 class _CaseSplitter:
-    """Converts branches with conditions into a decision tree (`of`) that decides one relation after the other. Raises
-    `TooManyCasesError` above a number of cases or decisions.
+    """Builds a decision tree from branches (pairs of value and condition) by deciding one relation between indices
+    after the other. `of` returns it, or raises `TooManyCasesError` above a number of cases or decisions.
     """
 
     def __init__(self, literals: Sequence[Literal], max_cases: int) -> None:
@@ -158,8 +160,8 @@ class _CaseSplitter:
         self.cases, self.steps = max_cases, DECISIONS_LIMIT
 
     def of(self, branches: Pairs, known: Mapping[Any, int]) -> Any:
-        """Return the decision tree for `branches`, pairs of value and condition. `known` has lower bounds of linear
-        forms that are true here. Raise `TooManyCasesError` above the limits.
+        """Return the decision tree for `branches`, pairs ``(value, condition)``. `known` maps linear forms to lower
+        bounds that hold here. Raise `TooManyCasesError` if the tree has too many cases or decisions.
         """
         if branches and branches[-1][1] is True and all(value == 0 for value, _ in branches):
             return branches[-1:]

@@ -54,8 +54,8 @@ class _SideJoiner:
         self.level: dict[int, int] = {}
 
     def visit(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return `node` with sums over ``j < p`` and ``j > p`` joined; ``known`` are the constraints on indices of the
-        sums around `node`.
+        """Return `node` with pairs of equal sums over ``j < p`` and ``j > p`` joined to one over ``j != p``. ``known``
+        are the constraints on indices of the sums around `node`.
 
         Enclosing guards are not used: chains of them would double the number of visits.
         """
@@ -68,8 +68,8 @@ class _SideJoiner:
         return self.done[node, known]
 
     def visit_inside(self, node: Node, known: Rows) -> Recursion[Node]:
-        """Return `node` with pairs of sums over ``j < p`` and ``j > p`` joined, first in the nodes below it and then,
-        if it is an addition, among its own terms. `known` are the constraints on indices of outer sums.
+        """Return `node` with each pair of sums over ``j < p`` and over ``j > p`` joined to one over ``j != p``, in the
+        nodes below it and then among its own terms. `known` are the constraints on indices of outer sums.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -89,8 +89,8 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record the nesting levels of the bound ``variables`` in ``self.level``: they are inside of all variables
-        recorded before, the first one outermost.
+        """Record in ``self.level`` at which nesting depth each of ``variables`` is bound. The first one is the
+        outermost; all are inside of the variables that were recorded before.
         """
         for v in variables:
             self.level[v] = max(self.level.values(), default=-1) + 1
@@ -119,9 +119,11 @@ class _SideJoiner:
     def as_punctured_sum(
         self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
     ) -> PuncturedSum | None:
-        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`; None for other terms. `shared`
-        maps a number of bound variables to the variables that all such sums get, so that they can be compared; new ones
-        are not in `taken`.
+        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`: a sum without the points at
+        which some forms are 0. None for other terms.
+
+        `shared` maps a number of bound variables to the variables that all such sums get, so that they can be compared;
+        new ones are not in `taken`.
         """
         graph = self.graph
         if term.op == "guard":
@@ -177,8 +179,8 @@ class _SideJoiner:
         return None
 
     def coalesce(self, one: PuncturedSum, other: PuncturedSum, known: Rows) -> PuncturedSum | None:
-        """Return two terms, one summed over ``form > 0`` and one over ``form < 0``, as one term summed over ``form !=
-        0``; None for other pairs. The constraints `known` hold around both.
+        """Merge two terms, one summed over ``form > 0`` and one over ``form < 0``, into one term summed over ``form !=
+        0``; None if they do not fit together. The constraints `known` hold around both.
         """
         for side in one.rows:
             for opposite in other.rows:
@@ -204,8 +206,8 @@ class _SideJoiner:
         return form if last[1] > 0 else -form
 
     def to_node(self, punctured: PuncturedSum) -> Node:
-        """Return the node of `punctured`: the original node if it is unchanged, else a new sum or guard with a select
-        by ``form != 0``.
+        """Return the node of `punctured`, a sum without the points where some forms are 0: the original node if it is
+        unchanged, else a new sum or guard, in which a select tests ``form != 0``.
         """
         graph = self.graph
         if punctured.source is not None:
@@ -255,8 +257,8 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return `rows` without `side`, and without the constraints that are redundant because of `side`: they follow from
-    the others together with it, but not without it.
+    """Return `rows` without `side`, and without each row that follows from the other rows and `side`, but not from the
+    other rows alone.
     """
     found = [row for row in rows if row != side]
     for row in list(found):

@@ -55,8 +55,8 @@ class Contraction(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """An einsum in two steps: a product with sums (``core``), and a view of its result, which transposes, broadcasts or
-    scales it. A step that does nothing is None.
+    """An einsum split into two steps: ``core``, a product with sums, and ``view``, which transposes, broadcasts or
+    scales the result. A step that does nothing is None.
     """
 
     core: Contraction | None
@@ -64,8 +64,9 @@ class Pattern(NamedTuple):
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """Split an einsum into its core, which multiplies and sums, and a view, which scales or rearranges the core's
-    result. ``inputs`` are the labels of the operands, none of which is a view.
+    """Return a `Pattern` that splits an einsum in two: a core that multiplies and sums, and a view that scales the
+    core's result or rearranges its axes. ``inputs`` are the labels of the operands, ``coefficient`` is the number in
+    front.
 
     The `inputs` are in their final order; `extents` has the extents of all labels.
     """
@@ -148,8 +149,8 @@ class Gathering:
         self._known: set[int] = set()
 
     def add(self, node: Node, labels: Labels) -> None:
-        """Add a factor of the product: a scalar, or a tensor with axes ``labels``. A view, such as a transpose, is
-        replaced by its operand, with the labels rearranged.
+        """Add the factor ``node`` to the product: a scalar, or a tensor whose axes have ``labels``. A transpose or
+        another view is replaced by its operand, with the labels rearranged.
         """
         for label, extent in zip(labels, node.shape, strict=True):
             self.extents.setdefault(label, extent)
@@ -168,7 +169,9 @@ class Gathering:
         self._append(node, labels)
 
     def _append(self, node: Node, labels: Labels) -> None:
-        """Append an operand that is not a view, and record whether it must be merged with an earlier operand."""
+        """Append the operand ``node``, which is not a view, with its ``labels``. Record whether operands must be merged
+        later: if it is a power, a tensor of cofactors, or occurs twice.
+        """
         base = node.args[0] if node.op == "pow" else node
         self._merges = self._merges or node.op in ("pow", "cof") or base.id in self._known
         self._known.add(base.id)
@@ -196,13 +199,15 @@ class Gathering:
             self._joined[other] = one
 
     def _representative(self, label: Label) -> Label:
-        """Return the label that stands for `label` after labels were identified with each other."""
+        """Return the label that now represents `label`, after labels that denote the same index have been merged."""
         while label in self._joined:
             label = self._joined[label]
         return label
 
     def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
-        """Return ``(operands, output labels)`` in normal form. If the coefficient is 0 there are no operands."""
+        """Return ``(operands, output labels)``, the normal form of the einsum with the result labels `output`. There
+        are no operands if the coefficient is 0.
+        """
         if self._merges and self.coefficient != 0:
             self._merge_powers(output)
         out = [self._representative(label) for label in output]
@@ -323,8 +328,9 @@ def label_ranks(
 
 
 def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
-    """Return the operands with the two labels of each symmetric matrix in a standard order, so that equal products are
-    equal nodes. ``known`` maps symmetric matrices to True.
+    """Return the operands ``parts`` of an einsum with the two labels of each symmetric matrix in a standard order, so
+    that equal products are equal nodes. ``output`` are the labels of the result; ``known`` maps symmetric matrices to
+    True.
 
     A label of the first axis of the result comes first, those of other axes come last, as in ``A @ x`` and ``X @ A``.
     """
@@ -337,8 +343,8 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
         ranks = label_ranks(parts, place, symmetric)
 
     def position(label: Label) -> tuple[int, int]:
-        """Return the sort key of a label, by which the label of the result's first axis comes first, then summed
-        labels, then labels of other axes of the result.
+        """Return the sort key of ``label``. The label of the result's first axis comes first, then summed labels, then
+        the labels of the result's other axes.
         """
         return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
 

@@ -53,8 +53,8 @@ def scalar_of(graph: Graph, node: Node) -> Node:
 
 
 class Recognition:
-    """Converts index notation to einsums: ``Sum_j A[i, j]*x[j]`` to ``A @ x``. During the conversion, a value is a list
-    of whole tensors whose axes are labelled by index variables.
+    """Converts index notation to einsums: ``Sum_j A[i, j]*x[j]`` to ``A @ x``. A product under conversion is a list of
+    whole tensors whose axes are labelled by index variables.
 
     `extents` maps the variables that label axes to extents, in the order of the axes of the result. If the extents in
     `known` are given, sums may only run over these, which are positive, and factors and terms that are not entries of
@@ -121,8 +121,8 @@ class Recognition:
             self.graph.hints[core.id] = tuple([names.get(label, "") for label in range(len(core.data.extents))])
 
     def visit(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return `node` as a product, a list of whole tensors whose axes are labelled by index variables; None if it is
-        not one. Results are cached.
+        """Return `node` as a product: a list of whole tensors with index variables as the labels of their axes. None if
+        `node` is not such a product. Results are cached.
         """
         key = node, self._is_partial
         if key not in self._done:
@@ -158,7 +158,9 @@ class Recognition:
         return [(tensor, labels)]
 
     def _visit_mul(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a product of scalars as the labelled operands of all of its factors."""
+        """Return a product of scalars as labelled operands, ``x[i]*A[i, j]`` as ``x`` with the label i and ``A`` with
+        the labels i and j; None if a factor cannot be converted.
+        """
         factors = yield self._convert_all(node.args, self.graph.mul, self._group_by_axes)
         return None if factors is None else [operand for factor in factors for operand in factor]
 
@@ -183,9 +185,11 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return a product of whole tensors for each of `nodes`; nodes that are no product become comprehensions. If
-        ``join`` is given, it first joins these nodes to one node for each of their ``groups``, and they are last in the
-        result. None if no node is a product with axes, or if comprehensions are not allowed.
+        """Return the list of `nodes` converted to products of whole tensors. Nodes that are none become comprehensions:
+        one for each node or, with ``join``, one for ``join(group)`` of each group in ``groups(nodes)``, at the end of
+        the list. None if some node cannot be converted.
+
+        Comprehensions are made only in a partial recognition (`_is_partial`), and only besides a product with axes.
         """
         products = yield from in_turn(self.visit(node) for node in nodes)
         fit = [part for part in products if part is not None]
@@ -205,8 +209,9 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as a single operand: a comprehension over the index variables in it, labelled by these. If a
-        variable may not label an axis (``self.selected``), add it to ``self.refused`` and return None.
+        """Return `node` as one labelled operand: the comprehension over all index variables in it, with these as
+        labels. If a variable is in ``self.selected``, and so cannot be an axis, add it to ``self.refused`` and return
+        None.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
@@ -220,8 +225,8 @@ class Recognition:
         return [v for v in self.extents if isinstance(v, int) and v in used]
 
     def _common_axes(self, products: Sequence[LabelledOperands]) -> list[int]:
-        """Return the variables that label axes of any of `products`. If a single tensor has all of them, they are in
-        the order of its axes.
+        """Return the variables that label axes of the operands in `products`, each once. If a product is a single
+        tensor with all of these axes, they are in the order of its axes.
         """
         axes = self._used_axes([operand for product in products for operand in product])
         orders = [list(product[0][1]) for product in products if len(product) == 1]
@@ -229,8 +234,8 @@ class Recognition:
         return axes if axes in orders or not orders or self.known is None else orders[0]
 
     def _visit_elementwise(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return an element-wise operation in index notation as one on whole tensors with equal axes; None if that is
-        impossible.
+        """Convert an element-wise operation on entries, ``exp(x[i])``, to one on whole tensors, ``exp(x)``. Return it
+        as labelled operands to be multiplied; None if that is impossible.
         """
         partial, self._is_partial = self._is_partial, self._is_partial and node.op in ("add", "pow", "call")
         products = yield self._convert_all(node.args, self.graph.add if node.op == "add" else None)
@@ -245,9 +250,9 @@ class Recognition:
         return [(self.graph.rebuild(node, [self._with_axes(product, labels) for product in products]), labels), *outer]
 
     def _independent_factors(self, choice: Sequence[LabelledOperands]) -> LabelledOperands:
-        """Return the factors ``a_i`` that can be moved out of a sum over k of ``where(c_k, a_i*b_ik, 0)``, so that
-        equal sums without them are computed once; [] if there are none. ``choice`` has condition and branches as
-        products of tensors.
+        """Return the factors ``a_i`` that can be moved out of ``Sum_k where(c_k, a_i*b_ik, 0)``, so that sums which
+        differ in these factors only are computed once. [] if there are none. ``choice`` has the condition and the
+        branches, each as a product of tensors.
 
         Scalars and factors with an axis of the condition stay inside: where it is false, they may be infinite.
         """
@@ -336,7 +341,9 @@ def _is_positive(extent: Affine) -> bool:
 
 
 def _extent_by_rows(v: int, rows: Sequence[Constraint]) -> Affine | None:
-    """Return the extent ``n`` of a variable ``v`` for which `rows` contain ``v <= n - 1``; None if they do not."""
+    """Return the extent ``n`` of the index ``v``, which follows from a constraint ``v <= n - 1`` in `rows`; None if
+    there is no such constraint.
+    """
     for row in rows:
         if row.kind == "ge" and row.form.coefficient(v) == -1:
             return row.form + Affine.variable(v) + 1
@@ -398,8 +405,8 @@ def _has_summed_label(node: Node) -> bool:
 
 
 def _entry_of_einsum(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of the einsum `node` at `index`: a sum over its summed labels, with a guard where an output
-    label is repeated.
+    """Return the entry of the einsum `node` at `index`, as a sum over its summed labels. If an output label is
+    repeated, as in a diagonal, the entry has a guard that the indices are equal.
     """
     coefficient, inputs, output, extents = node.data
     forms: dict[int, Affine] = {}

@@ -39,8 +39,8 @@ class Elementwise(Contractions):
         return self._sum_of_tensors(self._merge_select_terms(terms, MAX_MERGED_LEVELS), shape)
 
     def _merge_select_terms(self, terms: tuple[Node, ...], levels: int) -> tuple[Node, ...]:
-        """Return the terms with all selects by one condition merged to one select between sums; this is repeated inside
-        of its branches, ``levels`` deep.
+        """Merge the selects with the same condition among the ``terms`` of a sum: ``(a if c else b) + (d if c else e)``
+        becomes ``a + d if c else b + e``. Selects in the branches are merged as well, ``levels`` deep.
 
         So the cotangents of the branches of a choice become one choice again, and chains of choices grow linearly.
         """
@@ -107,8 +107,9 @@ class Elementwise(Contractions):
         return self._node("add", None, args, args, (), shape)
 
     def _factor_out_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
-        """Return ``a.T + b.T`` as ``(a + b).T`` and ``c*a + c*b`` as ``c*(a + b)``; None if the terms are not all
-        transposed, scaled or repeated in the same way.
+        """Return a sum of `pairs` (number, node) with what all terms share in front: ``(a + b).T`` for ``a.T + b.T``,
+        and ``c*(a + b)`` for ``c*a + c*b``. None if the terms are not all transposed, scaled or repeated in the same
+        way.
         """
         factor = pairs[0][0]
         if factor != 1 and all(c == factor for c, _ in pairs):
@@ -188,8 +189,8 @@ class Elementwise(Contractions):
         return super().logic(op, [self._push_view_into_condition(arg) for arg in args])
 
     def _push_view_into_condition(self, condition: Node) -> Node:
-        """Return a transposed or repeated condition as the condition of transposed or repeated operands: ``(x < y).T``
-        is ``x.T < y.T``.
+        """Move a transpose or repetition from a condition to the operands that it compares: ``(x < y).T`` becomes ``x.T
+        < y.T``. Another condition is unchanged.
         """
         if not (is_view(condition) and condition.args):
             return condition
@@ -213,8 +214,8 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether the condition ``u > 0`` of a select is superfluous: ``value`` is a product of ``max(0, u)``
-        and finite factors, so that it is 0 wherever the condition fails.
+        """Return whether a select needs no condition: `condition` is ``u > 0``, and ``value`` is a product of ``max(0,
+        u)`` and finite factors, so that it is 0 wherever the condition fails.
         """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False
@@ -223,8 +224,8 @@ class Elementwise(Contractions):
         return zero and all(f.total or _is_parameter(f) for f in factors)
 
     def _unbroadcast(self, node: Node, shape: Shape) -> Node:
-        """Return the scalar that `node` repeats at every entry of a tensor of this `shape`; a node that is no repeated
-        scalar is unchanged.
+        """Return the scalar ``c`` if `node` is a tensor of the given `shape` in which each entry is ``c``; otherwise
+        `node` itself.
         """
         if node.shape != shape:
             return node
@@ -258,7 +259,9 @@ def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
 
 
 def _moves_entries(view: Node) -> bool:
-    """Return whether `view` does more than multiply by a number, such as transpose or repeat."""
+    """Return whether `view` changes the positions of its operand's entries, as a transpose or a repetition does, and
+    does not only multiply them by a number.
+    """
     return bool(view.data.inputs[0] != view.data.output)
 
 

@@ -82,8 +82,8 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
-    """Return a dictionary that maps each nonlinear relation between indices in `condition` to an equivalent combination
-    of linear relations, shortest combinations first. Relations without one are left out.
+    """Return a dictionary from nonlinear relations between indices in `condition`, such as ``i**2 < 9``, to equivalent
+    combinations of linear ones, the shortest first. Relations without such a combination are left out.
     """
     given: dict[Any, Any] = {}
     for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):
@@ -96,8 +96,9 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
 
 
 def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
-    """Rewrite `relation` as a combination of relations that are linear by ``is_linear``, with integer symbols in place
-    of its tensor entries and of symbols in ``integers``; None if that is impossible.
+    """Rewrite `relation`, a condition on integers, as a combination of linear relations (``is_linear`` tests a
+    relation). New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile. None if it
+    cannot be rewritten.
 
     Indices of tensor entries are therefore not split into cases: one of these may be outside of the tensor.
     """
@@ -124,8 +125,8 @@ def _tensor_entries_in(relation: Any) -> list[Any]:
 
 
 def values_of(expr: Any) -> Cases | None:
-    """Return a sign, step function, `KroneckerDelta` or `Piecewise` of indices as ``(value, condition)`` pairs, where
-    the first pair with a true condition gives the value; None for other expressions.
+    """Return the cases of a function of indices, a sign, step function, `KroneckerDelta` or `Piecewise`, as pairs
+    ``(value, condition)``: the first pair with a true condition gives the value. None for other expressions.
 
     >>> i = sympy.Symbol("i", integer=True)
     >>> values_of(sign(i))
@@ -172,7 +173,8 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
 
 
 class _HeldRounding(sympy.Function):  # type: ignore[misc]
-    """A placeholder ``_HeldRounding(name, *args)`` for a floor, ceiling or Mod that SymPy must not evaluate.
+    """A placeholder for a floor, ceiling or Mod that SymPy must not evaluate: ``_HeldRounding(Mod, a, b)``, where the
+    first argument is a symbol with the name, for ``Mod(a, b)``.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """
@@ -187,7 +189,9 @@ def _hold_rounding(expr: Any) -> Any:
     """Replace each floor, ceiling and Mod of a maximum by a placeholder, so that SymPy does not evaluate it."""
 
     def holds(part: Any) -> bool:
-        """Return whether ``part`` rounds an expression with a maximum, minimum or absolute value."""
+        """Return whether ``part`` is a rounding function, such as ``floor``, of an expression with a maximum, minimum
+        or absolute value.
+        """
         return type(part).__name__ in _ROUNDING and bool(part.has(Abs, Max, Min))
 
     return expr.replace(holds, lambda part: _HeldRounding(sympy.Symbol(type(part).__name__), *part.args))
@@ -220,7 +224,7 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
-        """Return the relation ``value > 0``, or ``value >= 0`` if the relation is not strict."""
+        """Return ``value > 0`` if the relation that is simplified is strict, else ``value >= 0``."""
         return value > 0 if strict else value >= 0
 
     found = _split_extremum(difference, holds)
@@ -252,8 +256,8 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """Return ``c - f**n > 0`` or ``f**n - c > 0`` (``>=`` if not `strict`) as bounds of ``f``: ``i**2 < 9`` becomes
-    ``-3 < i < 3``. None for other differences.
+    """Return the relation ``difference > 0`` (``>=`` if not `strict`) as bounds of ``f``, for a difference ``c - f**n``
+    or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences.
     """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()
@@ -292,8 +296,8 @@ def _integer_root(value: int, exponent: int) -> int:
 
 
 def _as_product(difference: Any) -> tuple[Any, Any] | None:
-    """Return two factors of `difference` if it is a product, a power or a difference of squares; None for other
-    expressions.
+    """Return two factors with the product `difference`, such as ``(i - j, i + j)`` for ``i**2 - j**2``; None unless it
+    is a product, a power or a difference of squares.
     """
     if difference.is_Add and len(difference.args) == 2:
         (c, one), (d, other) = (term.as_coeff_Mul() for term in difference.args)
@@ -309,8 +313,8 @@ def _as_product(difference: Any) -> tuple[Any, Any] | None:
 
 
 def _split_cases(expr: Any) -> Cases | None:
-    """Return `expr` as ``(value, condition)`` pairs, by the cases of one function in it, such as a `Piecewise`, a
-    delta, a sign, `Abs` or an extremum; None if it has none.
+    """Return `expr` as a list of pairs ``(value, condition)``, one for each case of one function in it, such as a
+    `Piecewise`, `Abs` or `Max`: ``[(x, 2*x >= 0), (-x, True)]`` for ``abs(x)``. None if it contains no such function.
     """
     choices = expr.atoms(sign, Heaviside, KroneckerDelta, Piecewise) or expr.atoms(Abs, Max, Min)
     if not choices:
@@ -326,8 +330,8 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that ``holds(value)`` is true for the value of `cases`. These are ``(value, condition)``
-    pairs, of which the first with a true condition counts.
+    """Return the condition that ``holds(value)`` is true for a value given by `cases`: pairs ``(value, condition)``, of
+    which the first with a true condition counts.
     """
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:

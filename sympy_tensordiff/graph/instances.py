@@ -20,8 +20,8 @@ MAX_CANDIDATES = 200
 
 
 def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> dict[int, Affine] | None:
-    """Return index forms for ``variables`` whose substitution turns ``body`` into ``node``: ``{i: p - 1}`` for ``x[i]``
-    and ``x[p - 1]``. None if there are none.
+    """Return the index forms that turn ``body`` into ``node`` if they replace the ``variables``: ``{i: p - 1}`` for
+    ``x[i]`` and ``x[p - 1]``. None if there are no such forms.
 
     Every variable must be free in ``body``.
     """
@@ -29,8 +29,9 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The notion of equality by which `instances` matches nodes: the functions ``form`` and ``node`` return normal
-    forms of index forms and of nodes, and ``moves`` yields further substitutions to try for a given one.
+    """The notion of equality by which `instances` compares a pattern with a node: two index forms are equal if the
+    function ``form`` maps them to the same form, two nodes if ``node`` does. ``moves`` yields variants of a
+    substitution that are worth a try.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -54,7 +55,7 @@ def instances(
     """
 
     def normal(part: Node) -> Node:
-        """Return the normal form of `part`; parts that count as equal have the same."""
+        """Return a normal form of `part`, which is the same for two parts if and only if they count as equal."""
         return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)
@@ -72,7 +73,7 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether each tensor entry that the body reads, after the substitution, is one that the node reads: a
+        """Return whether ``substitution`` turns each tensor entry in the body into an entry that the node reads, too: a
         quick test that fails for most wrong substitutions.
         """
         for part in reads:
@@ -93,8 +94,8 @@ def instances(
 
 
 def with_joined_indices(graph: Graph, node: Node) -> Node:
-    """Return ``node`` with arithmetic of indices that are used as numbers merged into one index node: ``i + 1`` is one
-    node.
+    """Return ``node`` with sums of indices that are used as numbers, such as ``i + 1`` in ``(i + 1)*x[i]``, merged into
+    one index node.
     """
     parts = reachable(node)
     done: dict[Node, Node] = {}
@@ -119,8 +120,8 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield the index forms in `part`, also those inside of others, each with a key for its position. Two forms can
-    match only if their keys are equal.
+    """Yield ``(key, forms)`` for the index forms in `part`, and for those inside of floors, array entries and other
+    nonlinear terms of them. The key describes the position; two forms can match only if their keys are equal.
     """
     for position, forms in _forms_of_node(part):
         yield position, forms
@@ -133,9 +134,9 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield other index forms that have the same meaning as `forms` at their `position` (the key from
-    `_forms_of_node`): ``-a`` for ``a`` in the equation ``a == 0``, or other dividends of a floor quotient with the
-    opposite sign.
+    """Yield other ways to write the index forms `forms`: ``-a`` for ``a`` in ``a == 0`` or in a congruence, and ``-1 -
+    a`` and ``m - 1 - a``, which have the opposite sign, for the dividend of ``floor(a/m)``. `position` says in which of
+    these the forms occur.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)
@@ -146,8 +147,8 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
 
 
 def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield ``(position, forms)`` for the index forms of `part` itself: the position is the tensor that is read,
-    "table" for a computed one, "index", or the kind of constraint.
+    """Yield ``(position, forms)`` for the index forms of `part` itself, without its arguments. The position is a key:
+    the tensor that is read ("table" if it is computed), "index" for an integer, or the kind of a constraint.
     """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
@@ -166,9 +167,8 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield candidate substitutions, which extend ``found`` to all ``unknown`` variables. `pairs` has index forms of
-    the body, each with the forms in the node that may be equal to it: equations between these are solved for the
-    variables.
+    """Yield the substitutions, candidates still to be checked, that extend ``found`` to all ``unknown`` variables. Each
+    of `pairs` has forms of the body and the forms in the node that may be equal to them: these equations are solved.
 
     Only as many pairs are used as determine the variables; the others are not checked.
     """
@@ -187,8 +187,8 @@ def _substitutions(
 def _solve_forms(
     forms: Forms, targets: Forms, unknown: frozenset[int], found: Assignment
 ) -> dict[Variable, Affine] | None:
-    """Return ``found`` extended by the unknown variables that the equations ``forms == targets`` determine; None if the
-    equations contradict each other.
+    """Return the dictionary ``found`` extended by the variables in ``unknown`` that follow from the equations
+    ``forms[n] == targets[n]``; None if the equations contradict each other.
     """
     if len(forms) != len(targets):
         return None

@@ -125,9 +125,10 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with these fields from the table; if there is none, add a new one. ``key`` distinguishes
-        nodes of the same op and arguments (usually it is their ``data``), and ``own`` are the index forms or
-        constraints of the node itself.
+        """Return the node with the given op, data, arguments and shape: the existing one if the graph has it, else a
+        new one. So equal nodes are identical.
+
+        ``own`` are the index forms or constraints of the node itself.
 
         ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
         """
@@ -227,8 +228,8 @@ class NodeTable:
         return self._node("read", index, (tensor,), index, index)
 
     def inside_data(self, forms: Iterable[Affine]) -> tuple[Constraint, ...]:
-        """Return the constraints under which all entries of integer tensors in `forms`, such as ``p[i]``, are read in
-        bounds; () if there are no such entries.
+        """Return the constraints that keep all reads of integer tensors in `forms` in bounds, such as ``0 <= i <= n -
+        1`` for ``p[i]`` with n entries; () without such reads.
         """
         if not self.integers:
             return ()
@@ -251,7 +252,9 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
 
 
 def _has_quotient_or_positive_part(forms: Sequence[Any]) -> bool:
-    """Return whether a form contains a floor quotient or ``max(0, form)``, which known constraints may simplify."""
+    """Return whether one of ``forms`` contains a floor quotient or ``max(0, form)``; known constraints may simplify
+    these.
+    """
     return any(quotients_in(form) or positive_parts_in((form,)) for form in forms)
 
 
@@ -323,8 +326,8 @@ def in_turn(calls: Iterable[Recursion[T]]) -> Recursion[list[T]]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Switch off Python's garbage collector inside of a ``with`` block or decorated function, which is faster while
-    many nodes are created.
+    """Switch off Python's garbage collector, as a context manager or decorator. This makes it faster to create many
+    nodes.
 
     Nodes are many, live long and are in no cycles: the collector would visit all of them again and again, for a third
     of the time of a large sweep. Its former state is restored in any case.

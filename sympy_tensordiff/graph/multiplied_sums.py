@@ -41,7 +41,7 @@ def multiplied_sums(
     rank = len(order)
 
     def is_matrix_sum(node: Node) -> bool:
-        """Return whether `node` is a shared sum of tensors with at least two axes."""
+        """Return whether `node` is a sum of tensors with at least two axes that has several uses (``is_shared``)."""
         return len(node.shape) > 1 and is_shared(node)
 
     for position, (node, labels) in enumerate(operands):

@@ -129,15 +129,17 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the constant body that the reduction ``op`` leaves unchanged over any range: 0 for a sum, 1 for a
-        product; None for other reductions.
+        """Return the constant that reduces to itself by ``op`` over any range: 0 for a sum, 1 for a product; None for
+        other reductions.
         """
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Replace the `variables` that a binder is about to bind by the negative numbers ``-(base + 1)``, ``-(base +
-        2)``, ... in `body`. Return ``(base, mapping, body)`` with this substitution and the new body. None of the
-        numbers is in `outer`; usually ``base`` is the number of binders nested in the body.
+        """Rename `variables`, which a binder such as a sum is about to bind, in `body` to the negative numbers ``-(base
+        + 1)``, ``-(base + 2)``, ..., of which none is in `outer`. Return ``(base, mapping, body)``: the substitution as
+        a mapping, and the new body.
+
+        Usually ``base`` is the number of binders nested in the body.
         """
         base = body.height
         if any(base < -v <= base + len(variables) for v in outer):
@@ -146,9 +148,9 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return the node of a sum, comprehension or other binder (`op`). In the `body`, the bound variables are
-        already the negative numbers ``-(base + 1)``, ``-(base + 2)``, ...; `data` are constraints or extents, `names`
-        the names of the variables for printing.
+        """Return the node of a sum, comprehension or other binder (`op`), whose bound variables have their final
+        numbers ``-(base + 1)``, ``-(base + 2)``, ... in `body` already. `data` are constraints or extents, `names` the
+        names of the variables for printing.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
@@ -165,8 +167,8 @@ class Graph(Elementwise):
         return node
 
     def bound(self, node: Node) -> tuple[int, ...]:
-        """Return the variables that the sum or other binder `node` binds. They are negative numbers, which follow from
-        its height.
+        """Return the variables that the sum or other binder `node` binds. They are negative numbers, which depend on
+        how deeply binders are nested in its body.
         """
         count = len(self.hints[node.id])
         base = node.height - count
@@ -184,12 +186,14 @@ class Graph(Elementwise):
         return variables, rows, self.substitute(node.args[0], opening)
 
     def entry(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the body of a comprehension with its variables replaced by the forms ``index``."""
+        """Return the entry of the comprehension ``table`` at ``index``: its body with the forms in ``index`` in place
+        of its variables.
+        """
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder. The bound variables are those from which
-        it was built, which other nodes may contain, too; if one of them is in ``taken``, they are new.
+        """Return ``(variables, constraints, body)`` of a sum or other binder, for a look inside. Its bound variables
+        may also occur in other nodes; they are new ones if one of them is in ``taken``.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.
@@ -206,9 +210,9 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder. All calls take variables from one short
-        list, so that common parts of two binders become one node. None of the variables is in ``taken`` or free in
-        `node`.
+        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, with new variables for its
+        indices. The same variables are used in every call, so that two binders with equal parts share these nodes; but
+        none that is in ``taken`` or free in `node`.
 
         Binders with indices of the same names get the same variables. Use it as `inside`.
         """
@@ -242,8 +246,8 @@ class Graph(Elementwise):
     # -------------------------------------------------------------- substitution
 
     def rebuild(self, node: Node, args: Sequence[Node], mapping: Substitution | None = None) -> Node:
-        """Return a node like ``node``, which must bind no variables, with new arguments; ``mapping`` is substituted in
-        its own index forms.
+        """Return a node like ``node`` with the new arguments ``args``; ``node`` must not bind variables. ``mapping`` is
+        substituted in the index forms that the node itself stores, such as the indices of a read.
         """
         mapping = mapping or {}
         match node.op:
@@ -300,8 +304,8 @@ class Graph(Elementwise):
         return done[node]
 
     def _rebuild_renamed(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
-        """Return ``node`` with new arguments and with ``mapping`` applied to its index forms, without simplifying. It
-        requires that the mapping only renames variables.
+        """Return ``node`` with the new arguments ``args``, and with its own variables renamed by ``mapping``. Nothing
+        is simplified, since a mere renaming allows no rule to apply.
         """
         match node.op:
             case "add" | "mul":
@@ -347,14 +351,12 @@ class Graph(Elementwise):
         return self._close_again(node, renaming_map(self.bound(node), variables), body, {})
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return ``node`` with each index form below it replaced by ``change(form)``, a form that must be equal
-        to it.
-        """
+        """Return ``node`` with each affine index form in it replaced by ``change(form)``, which must be equal to it."""
         return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]
 
     def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return ``node`` with each of its own index forms replaced by ``change(form)``, an equal form; its arguments
-        are unchanged.
+        """Return ``node`` with ``change`` applied to the index forms that it stores itself: those of a read, or that of
+        an index. The new forms must be equal in value, and the arguments are unchanged.
         """
         if node.op == "read":
             return self.read(node.args[0], [change(form) for form in node.data])
@@ -366,9 +368,8 @@ class Graph(Elementwise):
         return renaming_map(self.bound(node), [self.fresh(name) for name in names])
 
     def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
-        """Return a sum or other binder like ``node`` with the new ``body``. ``fresh`` maps the bound variables to those
-        that stand for them in the body; ``mapping`` is a substitution for the other variables in its constraints or
-        extents.
+        """Return a sum or other binder like ``node`` with the new ``body``, which contains the variables ``fresh[v]``
+        for the bound variables v. In its constraints or extents, ``mapping`` replaces other variables.
         """
         variables = [form.terms[0][0] for form in fresh.values()]
         data = substitute_all(node.data, {**mapping, **fresh})

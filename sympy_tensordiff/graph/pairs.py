@@ -65,8 +65,8 @@ def in_pairs(
 
 
 class _Pairing(TermProducts):
-    """The splitting of all einsums of a graph into products of two operands, with results of one einsum reused in
-    others; ``done`` maps each node to its new node.
+    """Splits all einsums of a graph into products of two operands, and lets einsums reuse the products of others.
+    ``done`` maps each node to its new node.
     """
 
     def __init__(
@@ -95,8 +95,9 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Record, for each product in ``first``, the einsums in ``parts`` that are split into exactly this product and
-        that the results of ``roots`` contain. Other einsums can then begin with this product and reuse it.
+        """Update ``first``, a dictionary from products to the einsums that they compute completely, with the einsums in
+        ``parts`` whose products occur in the results of ``roots``. Other einsums can then begin with these products and
+        reuse them.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -106,9 +107,9 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record in ``built`` the sums of matrices that the new graph computes as a whole, although they were
-        multiplied out elsewhere on the assumption that it does not. Return whether there are any; then all einsums are
-        split again.
+        """Record in ``built`` the sums of matrices that the new graph computes as whole arrays, although another
+        product multiplied them out, assuming that it does not. Return whether there are any; then all einsums are split
+        again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -116,9 +117,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record in ``computed`` the products in the new graph with their numbers of uses. Return whether one of them
-        is new and was too expensive as a term of a sum that was therefore not multiplied out; then all einsums are
-        split again.
+        """Record in ``computed`` the products that the new graph computes, with their numbers of uses. Return whether
+        all einsums must be split again: a sum was not multiplied out because one of these products seemed too expensive
+        as a term of it, but it is computed in any case.
         """
         if not self.rejected:
             return False
@@ -130,8 +131,8 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether the last pass computes `product` for several uses, or for a part of the result other than the
-        current one, so that it costs nothing here.
+        """Return whether the last pass computes `product` elsewhere, so that it costs nothing here: it has several uses
+        there, or is needed for another part of the result than the current one.
         """
         if product not in self.computed:
             return False
@@ -163,8 +164,9 @@ class _Pairing(TermProducts):
                 self.written.setdefault(self.done[part], part)
 
     def split_core(self, node: Node) -> Node:
-        """Return the einsum `node` as products of at most two operands. Inner products that are cheaper to multiply out
-        are merged into it first.
+        """Return the einsum `node` as products of at most two operands. Einsums among its operands are merged into it
+        before, where one multiplication order for all is cheaper; a sum among them is multiplied out if that is much
+        cheaper.
         """
         output = tuple(range(len(node.shape)))
         if terms := self.cheaper_terms(node, output):
@@ -188,8 +190,8 @@ class _Pairing(TermProducts):
         return work, graph.scale(coefficient * factor, new)
 
     def split_gathered(self, node: Node) -> Evaluation:
-        """Return ``(work, new node)`` of the einsum `node`: inner products are merged into it, then it is split into
-        products of two operands.
+        """Return ``(work, new node)``: the einsum `node` as products of two operands, and their number of operations.
+        Inner products are merged into the einsum before.
         """
         output = tuple(range(len(node.shape)))
         operands, extents = self.gathered(node, output)
@@ -213,7 +215,12 @@ class _Pairing(TermProducts):
     def split_product(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(number of operations, new node)`` of an einsum with one or two operands.
+        """Return ``(number of operations, new node)`` of an einsum with one or two labelled `operands` and the result
+        labels `output`. A sum among the operands is multiplied term by term if that is less work.
+
+        The sum and its terms need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an
+        inverse is the solution of a system, which takes one sum as well as one term, unless the terms are outer
+        products: then it is one of vectors.
 
         A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
         need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
@@ -237,7 +244,9 @@ class _Pairing(TermProducts):
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, new node)`` of an einsum as products of two operands in the cheapest order."""
+        """Split an einsum into products of two operands, in the cheapest order. Return ``(work, new node)``, where
+        ``work`` is the number of multiplications.
+        """
         found = cofactor_direction(operands, output)
         if found is not None:
             own, direction = yield self.split_in_order(found.factors, tuple(dict.fromkeys(found.pair)), extents)
@@ -282,8 +291,9 @@ class _Pairing(TermProducts):
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, new node)`` of an einsum of tensors that sums over labels, multiplied in the cheapest order.
-        A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and a sum ``M`` multiplied out.
+        """Split an einsum of `tensors` that sums over labels into products of two tensors, in the cheapest order.
+        Return ``(work, new node)``. A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and
+        a sum ``M`` may be multiplied out.
 
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
@@ -338,7 +348,9 @@ class _Pairing(TermProducts):
         first, *others = orders
 
         def is_small(order: Order) -> bool:
-            """Return whether no product of `order` is an array that grows faster than all stored ones."""
+            """Return whether all products in `order`, an order of multiplications, are small: none is an array that
+            grows faster with the sizes than all stored arrays.
+            """
             shapes = [[extents[label] for label in labels] for labels in order.products]
             return not any(map(self.products.is_larger_than_stored, shapes))
 
@@ -348,8 +360,8 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether an einsum takes fewer operations if the product that occurs twice in ``operands`` (`shared`)
-        is computed once and then used twice.
+        """Return whether an einsum takes fewer operations if the two equal products among its ``operands``, `shared`,
+        are computed as one array that is used twice.
         """
         axes, renamed = shared.axes
         zero = self.graph.zero
@@ -392,9 +404,11 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return the labels ``i`` of inverses ``inv(A)[i, j]`` in an einsum that are best summed over at the end: the
-    product over ``j`` is then the solution of a linear system in A. This needs a label ``i`` that no other operand has,
-    and a ``j`` of one other operand, or of vectors only. ``uses`` counts the uses of each label.
+    """Return the labels of an einsum over which it is best to sum last: labels ``i`` of inverses ``inv(A)[i, j]``. The
+    product over ``j`` is then the solution of a linear system with the matrix A. ``uses`` counts the uses of each
+    label.
+
+    This needs a label ``i`` that no other operand has, and a ``j`` of one other operand, or of vectors only.
 
     Left out are inverses next to several operands, or to another inverse, if one of these has an axis of `output`: each
     intermediate result would get the axis ``i``. These operands are multiplied by the sums of the inverse instead.
@@ -425,7 +439,9 @@ def _is_safe_power(power: Node) -> bool:
 
 
 def _is_square(term: Node) -> bool:
-    """Return whether `term` is a positive number times a power with an even exponent, or a view of one."""
+    """Return whether `term` is certainly not negative by its form: a power with one of the exponents 2, 4, 6 and 8,
+    maybe transposed, repeated or multiplied by positive numbers.
+    """
     while is_view(term) and term.args and term.data.coefficient > 0:
         term = term.args[0]
     return term.op == "pow" and term.args[1].op == "const" and term.args[1].data in (2, 4, 6, 8)

@@ -186,9 +186,9 @@ class Reader(ConditionReader):
         return self._leaves[scan]
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
-        """Return the node of a scan (a loop over time), or the tensor variable that stands for its result. Raise
-        `UnsupportedError` if the scan depends on an outer index, or if the public function that reads it takes no
-        scans.
+        """Return the node of a scan (a loop over time); if the reader treats scans as variables, return a tensor
+        variable for its result. Raise `UnsupportedError` if the scan depends on an outer index, or if the public
+        function that reads it takes no scans.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:
@@ -208,7 +208,9 @@ class Reader(ConditionReader):
         return node
 
     def _read_scan_node(self, scan: Scan) -> Recursion[Node]:
-        """Return the node of a scan; its operands are the tensors that its steps read."""
+        """Return the node of a scan, a loop over time. Its operands are the tensors and real numbers that its steps
+        use.
+        """
         moved, tensors, symbols = step_constants(scan)
         by_variable = {variable: value for value, variable in moved.items()}
         integers = [symbol for symbol in symbols if self.is_integer(symbol)]
@@ -223,9 +225,8 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Record the axis that the entries of an integer tensor index, so that its extent bounds them: ``selections``
-        maps the name of the tensor, ``p``, to ``(read, axis)``, such as ``x[p[i]]`` and 0. All cached nodes are
-        dropped.
+        """Bound the entries of integer tensors by the extents of the axes that they index. ``selections`` maps the name
+        of each tensor to ``(read, axis)``: for ``x[p[i]]``, ``{"p": (x[p[i]], 0)}``. All cached nodes are dropped.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})
@@ -424,8 +425,8 @@ def _description(tensor: TensorSymbol | NamedTensor) -> str:
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:
-    """Return the divisors with symbols in `compound`, as ``m`` in ``floor(i/m)``; raise `IndexExpressionError` if it is
-    not linear in the ``bound`` variables.
+    """Return the symbolic divisors in `compound`, such as ``m`` in ``floor(i/m)``. Raise `IndexExpressionError` if
+    `compound` is not linear in the ``bound`` variables; ``expr`` is the user's expression, for the message.
     """
     found: set[Affine] = set()
     for compound_inside in definitions([compound]):

@@ -97,7 +97,9 @@ class Applications(ABC):
 
     @abstractmethod
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:
-        """Return the variable of an index or size symbol."""
+        """Return the number of the variable for ``symbol``, an index or a size, in index forms. ``scope`` maps bound
+        symbols to their variables.
+        """
 
     # -------------------------------------------------------------- functions
 
@@ -140,7 +142,9 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of SymPy's `LeviCivita`, or of the equal product of index differences."""
+        """Return a node for SymPy's `LeviCivita`: a call of this function, or if products are wanted or all indices are
+        numbers, the product of index differences that is equal to it.
+        """
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to "

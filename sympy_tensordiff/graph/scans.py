@@ -44,13 +44,15 @@ class ScanData(NamedTuple):
 
     @property
     def forms(self) -> tuple[Affine, ...]:
-        """Return all affine index forms in the data of the scan: its length, extents, and integers that its
-        steps use.
+        """Return all affine index forms that describe the scan: its length, the integers that its steps use, and the
+        extents of its value.
         """
         return (self.length, *(form for _, form in self.integers), *self.own)
 
     def substituted(self, mapping: Mapping[Any, Affine]) -> ScanData:
-        """Return the data with variables replaced in the forms."""
+        """Return the data of the scan with variables in its index forms (length, extents and integers) replaced by
+        ``mapping``.
+        """
         if not mapping:
             return self
         integers = tuple([(symbol, form.substitute(mapping)) for symbol, form in self.integers])
@@ -59,8 +61,8 @@ class ScanData(NamedTuple):
 
 
 def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
-    """Return ``(constants, tensors, symbols)`` of a scan (a loop over time): a dictionary from its largest
-    loop-invariant expressions to tensor symbols for them, and the tensors and other free symbols that the steps read.
+    """Return ``(constants, tensors, symbols)`` for the step of a scan (a loop over time): a dictionary from its largest
+    loop-invariant expressions to tensor symbols for them, and the tensors and other free symbols that it reads.
     """
     moved = {expr: _placeholder(expr) for expr in _unchanged(scan)}
     steps = [step.xreplace(moved) for step in scan.steps]
@@ -72,8 +74,8 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a tensor symbol that stands in the steps of a scan for `expr`, a value that is equal in all steps. It has
-    the shape of `expr` and a name made from it.
+    """Return a tensor symbol for `expr`, a value that is the same in all steps of a scan; the symbol replaces it in the
+    steps. It has the shape of `expr`, and a name made from it.
     """
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 
@@ -88,7 +90,9 @@ def _unchanged(scan: Scan) -> list[Any]:
         bound.update(node.bound if getattr(node, "is_scan", False) else ())
 
     def is_unchanged(node: Any) -> bool:
-        """Return whether `node` is a computed value that is equal in all steps of the scan."""
+        """Return whether `node` is worth computing once for all steps of the scan: an expression that does not change
+        from step to step, and is not just a symbol, a view or made of integers.
+        """
         is_value = getattr(node, "is_tensor_expr", False) or getattr(node, "is_binder", False)
         if not is_value or node.is_symbol or not bound.isdisjoint(node.free_symbols):
             return False

@@ -28,8 +28,8 @@ class PrivateParts(NamedTuple):
 
 
 class SumParts:
-    """An analysis of the sums in a graph: their terms, and the inner sums and products that nothing else uses. Results
-    are cached. ``work`` maps each einsum that has been split into products of two to its number of operations.
+    """Analyses the sums in a graph: finds their terms, and the inner sums and products that nothing else uses. ``work``
+    maps each einsum that has been split into products of two to its number of operations.
     """
 
     def __init__(self, graph: Graph, products: Products) -> None:
@@ -62,9 +62,10 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return a dictionary from products that are terms of ``total``, and are used in sums only, to the fraction of
-        their uses that is in ``total``. If all these sums are multiplied out term by term, the products need not be
-        computed.
+        """Return a dictionary from products to fractions, for terms of ``total`` that are used in sums only: the
+        fraction of the product's uses that is in ``total``, such as 1/2 if another sum uses it once, too.
+
+        If all these sums are multiplied out term by term, the products need not be computed.
         """
         if total not in self.shares:
             own = Counter(core_of(term) for term in self.terms_of(total))
@@ -132,27 +133,31 @@ class SumParts:
         return len(orders) > 1 and not cancels
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
-        """Return the number of operations for the sum ``total`` with ``volume`` entries: its additions, those of inner
-        sums that nothing else uses, and the multiplications of ``products``.
+        """Return the number of operations for the sum ``total``, which has ``volume`` entries: its additions, those of
+        its inner sums that nothing else uses, and the operations for ``products``, computed for it.
         """
         additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
         return additions * volume + sum(self.work.get(product, 0) for product in products)
 
 
 def core_of(node: Node) -> Node:
-    """Return the operand of a transposed or scaled tensor; another node itself."""
+    """Return the tensor from which a transposed, repeated or scaled one is made: ``A`` for ``2*A.T``. Another node is
+    returned unchanged.
+    """
     return node.args[0] if is_view(node) and node.args else node
 
 
 def _permutes(view: Node) -> bool:
-    """Return whether a view of an operand only scales it and permutes its axes."""
+    """Return whether the einsum ``view`` of one operand only permutes the axes of the operand, and perhaps scales it;
+    other views repeat it or take diagonals.
+    """
     labels, output = view.data.inputs[0], view.data.output
     return len(set(labels)) == len(labels) and sorted(labels) == sorted(output)
 
 
 def _axes_of(term: Node) -> tuple[int, ...]:
-    """Return the permutation of axes of the view `term`, as the axis of the view for each axis of its operand; the
-    identity for a node that is no view.
+    """Return the permutation by which the view `term` orders the axes of its operand: for each axis of the operand, its
+    number in the view. The identity if `term` is not a view.
     """
     if not is_view(term):
         return tuple(range(len(term.shape)))

@@ -42,7 +42,9 @@ class ProductWithSum(NamedTuple):
     extents: Extents
 
     def with_term(self, graph: Graph, term: Node) -> Node:
-        """Return the einsum with ``term``, broadcast to the shape of the sum, as the operand at ``position``."""
+        """Return the einsum with its sum, the operand at ``position``, replaced by the single ``term``, broadcast to
+        the shape of the sum.
+        """
         total, labels = self.operands[self.position]
         operands = list(self.operands)
         operands[self.position] = graph.broadcast(term, total.shape), labels
@@ -86,11 +88,11 @@ class TermProducts(SumParts):
 
     @abstractmethod
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether `product` is also computed for another part of the result than the current one."""
+        """Return whether `product` is computed in any case, for another part of the result than the current one."""
 
     def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
-        """Return ``(work, node)`` for `product` with its sum multiplied out, where ``work`` counts multiplications;
-        None if they are more than the limit `work`.
+        """Return ``(multiplications, node)`` for `product` with its sum multiplied out: how many multiplications it
+        takes, and the new node. None if they are more than ``work``.
 
         Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
         it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
@@ -123,9 +125,9 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of `product` with its sum multiplied out, as pairs ``((work, node), sum)``; None if that
-        takes more than `work` multiplications. If ``sum`` is not None, it is a shared sum (a `MultipliedSum`) by which
-        the caller has to multiply `node`.
+        """Return the terms of `product` after its sum is multiplied out, as pairs ``((work, node), sum)``, with the
+        number of operations for `node`; None if that takes more than `work` multiplications altogether. The caller has
+        to multiply `node` by ``sum``, a shared `MultipliedSum`, unless it is None.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -188,8 +190,9 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return the products among the terms of ``total`` that need not be computed if ``total`` and all other sums
-        with these terms are multiplied out, each with the share of ``total`` in the saved operations.
+        """Return the products among the terms of ``total`` that need not be computed if ``total`` and the other sums
+        with these terms are all multiplied out. It is a dictionary from products to saved operations, of which
+        ``total`` counts only its share.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -198,17 +201,17 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the number of operations to compute the sum `total`, divided by the number of its uses: the saving of
-        each use if all of them multiply the terms one by one, so that the sum is never computed. ``volume`` is the
-        number of its entries.
+        """Return the number of operations that compute the sum `total`, divided by its number of uses: the saving of
+        each use if all of them multiply the terms one by one, and the sum is never computed. ``volume`` is its number
+        of entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return ``((work, node), sum)`` for `product` with `term` in place of its sum; ``work`` counts operations. If
-        the new product contains another shared sum, ``sum`` is this `MultipliedSum`, by which the caller has to
-        multiply ``node``; otherwise None. Products in `opened` are multiplied out.
+        """Return ``((work, node), sum)`` for the einsum `product` with `term` in place of its sum. ``sum`` is None, or
+        another shared sum in the new product: the caller has to multiply ``node`` by this `MultipliedSum`. ``work``
+        counts operations; products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -217,8 +220,8 @@ class TermProducts(SumParts):
         return (work, self.graph.scale(found.coefficient, node)), found
 
     def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
-        """Return the einsum `whole` as a shared sum times the einsum of all other operands, if it costs nothing extra
-        to multiply by the sum last; else None. Products in `opened` are multiplied out.
+        """Return the einsum `whole` as a sum with several uses times the einsum of the other operands, if multiplying
+        by the sum last costs nothing extra; else None. Products in `opened` are multiplied out first.
         """
         core, order = core_of(whole), tuple(range(len(whole.shape)))
         if not whole.shape or not is_core(core) or len(core.shape) != len(order):
@@ -234,19 +237,19 @@ class TermProducts(SumParts):
         return next((one for one in found if self.is_no_more_work_first(one, tuple(range(len(order))))), None)
 
     def is_shared_sum(self, node: Node) -> bool:
-        """Return whether a node is a sum of tensors with several uses that may be multiplied term by term."""
+        """Return whether `node` is a sum of tensors that has several uses and may be multiplied out term by term."""
         original = self.written.get(node)
         return original is not None and self.products.uses[original] > 1 and original not in self.built
 
     def work_with_sum(self, product: MultipliedSum) -> int:
-        """Return the number of multiplications for multiplying the einsum of all other operands of `product` by its
-        sum, the last step of its evaluation.
+        """Return the number of multiplications in the last step of evaluating `product`, one operand of which is a sum:
+        the einsum of the other operands is multiplied by this sum.
         """
         return self.products.volume([*product.axes, *product.operand[1]], product.extents)
 
     def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
-        """Return whether multiplying all other operands of `product` first, and the sum last, is as cheap as the best
-        order.
+        """Return whether it is as cheap as the best order to multiply by the sum in `product` last, after all other
+        operands. ``output`` are the labels of the result.
         """
         zero, extents = self.graph.zero, product.extents
         apart = self.products.work_in_order([*product.others, product.operand], output, extents)
@@ -255,7 +258,7 @@ class TermProducts(SumParts):
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
         """Split `product`, with `term` in place of its sum, into products of two operands. Return ``(number of
-        operations, node)``. Inner products in `opened` are multiplied out.
+        operations, node)``. Inner products in `opened` are merged into the product before.
         """
         graph = self.graph
         whole = product.with_term(graph, term)
@@ -277,15 +280,15 @@ class TermProducts(SumParts):
     def gathered(
         self, node: Node, output: tuple[int, ...], opened: Collection[Node] = ()
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of `node` as `Products.gathered` does, with einsums in the operands already
-        split into products of two.
+        """Return ``(operands, extents)`` of the einsum `node`, with products in ``opened`` replaced by their own
+        operands. Operands that are einsums are already split into products of two.
         """
         operands, extents = self.products.gathered(node, output, self.done, opened=opened)
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return the new node, made of products of two operands, for a power or for a view of one: its base is replaced
-        by the new node in ``done``. Other nodes are unchanged unless they are in ``done``.
+        """Return the node that replaces `node` once products are split into products of two operands. For a power or a
+        view, its base is replaced; any other node is looked up in ``done``, and unchanged if it is not there.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

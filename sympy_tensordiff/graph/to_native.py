@@ -49,8 +49,8 @@ def to_native(expr: Any) -> Any:
 
 
 class _Native(ExpressionWriter):
-    """Writes a graph as SymPy's own ``Sum``, ``Product`` and ``Indexed``. ``groups`` maps each variable to all
-    variables of the same sum.
+    """Writes a graph in SymPy's own notation, with ``Sum``, ``Product`` and ``Indexed``. ``groups`` maps each variable
+    to all variables that are bound by the same sum.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -66,13 +66,13 @@ class _Native(ExpressionWriter):
                 self.facts.append(Constraint("ge", self.affine(symbol) - bool(symbol.is_positive)))
 
     def bounded(self, expr: Any) -> Any:
-        """Return `expr` unchanged. The base class wraps deeply nested expressions in a class that SymPy's own notation
-        lacks.
+        """Return `expr` unchanged. The base class wraps deeply nested expressions in a class of this package, which
+        SymPy's own notation cannot contain.
         """
         return expr
 
     def affine(self, expr: Any) -> Affine:
-        """Return the affine form of `expr`, a loop bound that is already written in SymPy."""
+        """Return the affine form of `expr`, a loop bound written in SymPy. New symbols in it get variable numbers."""
         return to_affine(expr, lambda symbol: self.numbers.setdefault(symbol, len(self.numbers)))
 
     # -------------------------------------------------------------- tensors
@@ -124,7 +124,7 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- sums and products
 
     def write_sum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return a SymPy `Sum` or `Product`."""
+        """Return the SymPy `Sum` or `Product` of `node`, a sum or product over index ranges."""
         body, limits = yield self.ranged(node, scope)
         return (sympy.Sum if node.op == "sum" else sympy.Product)(body, *limits)
 
@@ -177,8 +177,8 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
-        """Return, as text, the names of those ``indices`` that would occur outside of their sum if SymPy merged the sum
-        in `node` with a sum around it; "" if there are none.
+        """Return the names, as text, of those ``indices`` that would leave the sum that binds them if SymPy merged the
+        nested sums around `node`; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
@@ -189,8 +189,8 @@ class _Native(ExpressionWriter):
         return ", ".join(sorted(names))
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the SymPy sum of the terms of `node`. Terms with conditions that SymPy would wrongly move out of an
-        outer sum are not merged to one `Piecewise`.
+        """Return the SymPy sum of the terms of `node`. Guarded terms stay separate, instead of being merged into one
+        `Piecewise`, where SymPy would wrongly move their conditions out of an outer sum.
         """
         if not any(
             term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), scope) for term in node.args
@@ -262,9 +262,11 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return `body` with index 0 replaced by ``q`` at each axis of extent 1 that it reads, ``u[k, q]`` for ``u[k, 0]``.
-    It is the entry of a tensor with exactly one axis of extent 1, whose index is ``q``; the axes of operands and result
-    then match. For any other tensor, `body` is unchanged.
+    """Return `body`, the entry of a tensor, with the index ``q`` in place of 0 at all axes of extent 1 that it reads:
+    ``u[k, q]`` for ``u[k, 0]``. Here ``q`` indexes the only axis of extent 1; unless there is exactly one, `body` is
+    unchanged.
+
+    The axes of operands and result then match.
     """
     single = [v for v, extent in zip(variables, extents, strict=True) if extent == Affine.of(1)]
     if len(single) != 1:
@@ -272,7 +274,9 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return the read `node` with the index ``q`` at all axes of extent 1; other nodes are unchanged."""
+        """Return `node`, if it is a read such as ``u[k, 0]``, with the index ``q`` at all axes of extent 1, as in
+        ``u[k, q]``; other nodes unchanged.
+        """
         if node.op != "read":
             return node
         pairs = zip(node.data, node.args[0].shape, strict=True)

@@ -38,8 +38,8 @@ def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[N
 
 
 def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Return `roots` in which products of which only the diagonal is needed are computed on the diagonal alone: ``Sum_j
-    A[i, j]*B[j, i]`` for the diagonal of ``A @ B``. Nodes in `known` are unchanged.
+    """Return `roots` in which a product is computed on its diagonal alone if no other entries are needed: ``Sum_j A[i,
+    j]*B[j, i]`` for the diagonal of ``A @ B``. Nodes in `known` are unchanged.
     """
     for _ in range(MAX_NESTED_DIAGONALS):
         before, roots = roots, _with_diagonals_inside(graph, roots, known)
@@ -49,8 +49,8 @@ def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection
 
 
 def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node]) -> Sequence[Node]:
-    """Return `roots` with products of which only the diagonal is needed computed on the diagonal alone, in one pass:
-    products whose diagonal alone is needed after this pass are left for the next one. Nodes in `known` are unchanged.
+    """Return `roots` with each product of which only the diagonal is used replaced by its diagonal. This is one pass:
+    products whose other entries are unused only after it are left for the next one. Nodes in `known` are unchanged.
     """
     parts = reachable(*roots, known=known)
     found: dict[Node, set[tuple[int, ...]]] = {root: {()} for root in roots}
@@ -81,8 +81,8 @@ def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collectio
 
 
 def _diagonal(graph: Graph, product: Node, order: tuple[int, ...]) -> Node:
-    """Return the diagonal of `product` over each group of axes with equal numbers in `order`. The axes of the result
-    are the different numbers, in the order of their first occurrence.
+    """Return the diagonal of `product` over axes with equal numbers in `order`: ``(0, 1, 0)`` gives the entries ``P[i,
+    j, i]``. The result has one axis for each different number, in order of first occurrence.
     """
     number, core = graph.split_view(product)
     if not is_core(core) or core.shape != product.shape or len(set(core.data.output)) < len(order):

@@ -95,7 +95,9 @@ class ExpressionWriter(TensorWriter):
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return the expression of a node that binds no variables, given those of its arguments in `args`."""
+        """Return the SymPy expression of a `node` that binds no indices, such as a product or a function. `args` are
+        the expressions of its arguments.
+        """
         match node.op:
             case "const":
                 return number(node.data)
@@ -178,8 +180,8 @@ class ExpressionWriter(TensorWriter):
         return result
 
     def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of an addition. Two guards with a condition and its negation become one `Piecewise`;
-        conditions that all terms share are written around the sum.
+        """Return the expression of an addition. Two guards by a condition and by its negation become one `Piecewise`;
+        conditions that all terms share are written once, around the sum.
         """
         if common := common_rows(node):
             return self.guarded(common, (yield self.visit(without_rows(self.graph, node, common), scope)), scope)
@@ -197,9 +199,9 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether the guard `case` becomes the second branch of the `Piecewise` that it forms with its opposite:
-        it is the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both
-        guards have.
+        """Return whether the guard `case` is written as the second branch of a `Piecewise`, after its opposite: it is
+        the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both guards
+        have.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -258,7 +260,7 @@ class ExpressionWriter(TensorWriter):
         return sympy.Mul(*self.deltas(plain + data, scope), body)
 
     def deltas(self, equations: Sequence[Constraint], scope: Scope) -> list[Any]:
-        """Return a `KroneckerDelta` for each equation."""
+        """Return a `KroneckerDelta` for each of `equations`; ``scope`` has the symbols for their variables."""
         return [sympy.KroneckerDelta(*self.equation(row, scope)) for row in equations]
 
     def write_sum(self, node: Node, scope: Scope) -> Recursion[Any]:
@@ -357,8 +359,9 @@ def _with_mean(factors: list[Any]) -> list[Any]:
 
 
 def _absorb_minus(factors: list[Any]) -> list[Any]:
-    """Return `factors` with a minus sign moved into a difference: ``-(a - b)*x`` becomes ``(b - a)*x``. Squares of the
-    difference in ``x`` are turned as well; unchanged without a suitable factor.
+    """Return `factors`, of which the first is a number, with its minus sign moved into a difference: ``-(a - b)*x``
+    becomes ``(b - a)*x``. Squares ``(a - b)**2`` in other factors become ``(b - a)**2``. The factors are unchanged if
+    none of them is such a difference.
     """
     if factors[0].is_Rational and factors[0].is_negative:
         for n, factor in enumerate(factors):
@@ -409,8 +412,9 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the guards and selects in the comparison `node` that test the same condition as the outermost one, so that
-    the comparison can be split into the cases where it holds and fails; [] if there are none. Sums are not searched.
+    """Return the first guard or select in the comparison `node`, searched from the outside, and all others that test
+    the same condition: the comparison can be split into the cases where it holds and fails. [] if there are none. Sums
+    are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.
@@ -421,8 +425,8 @@ def _choices_by_first_condition(node: Node) -> list[Node]:
 
 
 def _is_case(guard: Node) -> bool:
-    """Return whether `guard` is written as a `Piecewise` and not as Kronecker deltas, because it has an inequality or
-    contains a select.
+    """Return whether `guard` is written as a `Piecewise`, because it has a condition other than an equation or contains
+    another guard or select. Otherwise it is written with Kronecker deltas.
     """
     inside = any(part.op in ("guard", "select") for part in breadth_first(guard.args[0], outside_of_binders))
     return inside or any(row.kind != "eq" for row in guard.data)
@@ -442,8 +446,8 @@ MAX_TERMS = 16
 
 
 def common_rows(addition: Node) -> Rows:
-    """Return the inequalities that hold in every term of `addition`, because the guard of each term states or implies
-    them; () if there are none. They can be moved to one guard around the sum.
+    """Return the inequalities that hold in every term of `addition`, because the guard around each term states or
+    implies them; () if there are none. A single guard around the addition can then test them.
 
     A constraint that some guards only imply is taken if two state it, and if it is all that one states: then the sum
     has as many guards as before, or fewer.
@@ -474,8 +478,8 @@ def without_rows(graph: Graph, node: Node, rows: Container[Constraint]) -> Node:
 
 
 def _guards(node: Node, rows: Rows) -> Iterator[Rows]:
-    """Yield for each term of `node` the constraints under which it is added: ``rows`` and those of all guards around
-    it.
+    """Yield, for each term of `node`, the constraints that must hold for the term to be added: ``rows`` and those of
+    all guards around the term.
     """
     if node.op == "guard":
         yield from _guards(node.args[0], (*rows, *node.data))

@@ -131,8 +131,8 @@ class Forms:
         return self.form(outside, scope) + function(self.form(inside, scope) / divisor, evaluate=evaluate)
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Whether SymPy could simplify ``forms`` when they are written: an index is an expression, or a symbol with
-        known parity.
+        """Whether SymPy may know more about the variables in ``forms`` than that they are integers: one is written as
+        an expression, or is a symbol that is declared even or odd. SymPy could then simplify the written forms.
         """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
@@ -186,9 +186,9 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, scope: Scope) -> tuple[Any, Any]:
-        """Return the two sides of an equation as SymPy expressions, with the leading term alone on the left. If the
-        other terms have both signs, those with the sign of the leading term are on the left, too, unless only sizes
-        would remain on the right.
+        """Return ``(left, right)``, the sides of an equation as SymPy expressions, with its leading term alone on the
+        left: ``Eq(i, n - j)``. The other terms with the sign of the leading term stay on the left, too, if the terms of
+        opposite sign are not only sizes: ``Eq(i + j, k)``.
         """
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1
@@ -212,8 +212,8 @@ class Forms:
         return relation(_signed_sum([lead], sign), _signed_sum(right, sign), evaluate=False)
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
-        """Return the lower and the upper bound of `variable` as SymPy expressions: the maximum and minimum of the
-        bounds that follow from the constraints ``form >= 0``.
+        """Return ``(lower bound, upper bound)`` of `variable` as SymPy expressions, from the constraints that each of
+        ``forms`` is nonnegative. If there are several bounds, it is their maximum or minimum.
         """
         below, above = bounds_with_divisors(variable, forms)
         lows = [self.rounded(sympy.ceiling, form, divisor, scope) for form, divisor in below]

@@ -277,7 +277,9 @@ class TensorWriter(Forms, ABC):
 
     @abstractmethod
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
-        """Return the expression of a node that binds no variables, given those of its arguments in `args`."""
+        """Return the SymPy expression of a `node` that binds no indices, such as a product or a function. `args` are
+        the expressions of its arguments.
+        """
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Return the expression of an operation on whole tensors, whose result may be a scalar."""
@@ -341,8 +343,8 @@ class TensorWriter(Forms, ABC):
         return TensorFunction(sympy.Lambda(tuple(symbols.values()), template), *operands)
 
     def _call_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
-        """Return a function call with placeholder symbols for its operands. ``leaves`` maps operands to these symbols,
-        and gets an entry for each new one.
+        """Return the function call `node` as an expression in placeholder symbols, one for each operand. ``leaves``
+        maps operands to their symbols; those of new operands are added to it.
         """
         args = yield from in_turn(self._leaf_symbol(arg, leaves, scope) for arg in node.args)
         return self.plain(node, args, scope)

@@ -50,13 +50,15 @@ class Compound:
         raise NotImplementedError
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the form of the nonlinear integer after `mapping` has replaced variables inside of it; None if it
-        contains none of these variables.
+        """Return this nonlinear integer, such as ``floor(i/2)``, as a form after replacing variables inside of it by
+        `mapping`; None if it contains none of them.
         """
         raise NotImplementedError
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """Return the value at integer `values` of all plain variables."""
+        """Return the integer value of the compound, given the ``values`` of the variables in it: 3 for ``floor(i/2)``
+        with ``{i: 7}``.
+        """
         raise NotImplementedError
 
     def definition(self) -> tuple[Constraint, ...]:
@@ -80,7 +82,7 @@ class Compound:
 
 
 class _Form(NamedTuple):
-    """The fields of an `Affine` form: its sorted (variable, coefficient) pairs and its constant."""
+    """The two fields of an `Affine` form: its terms, as sorted pairs (variable, coefficient), and its constant."""
 
     terms: tuple[tuple[Variable, int], ...]
     constant: int
@@ -191,7 +193,9 @@ class Affine(_Form):
         return Affine(result, constant) if changed else self
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """Return the value at integer ``values`` of all plain variables."""
+        """Return the value of the form for the integer ``values`` of its variables; nonlinear terms such as
+        ``floor(i/2)`` are evaluated from the values of the variables in them.
+        """
         total = self.constant
         for v, c in self.terms:
             total += c * (v.evaluate(values) if isinstance(v, Compound) else values[v])
@@ -271,7 +275,9 @@ class Quotient(Compound):
         self._hash = hash(("quotient", form, divisor))
 
     def definition(self) -> tuple[Constraint, Constraint]:
-        """Return the constraints ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
+        """Return the two constraints ``0 <= form - divisor*q <= divisor - 1`` that define this variable q, the quotient
+        ``floor(form/divisor)``.
+        """
         rest = self.form - Affine({self: self.divisor})
         return Constraint("ge", rest), Constraint("ge", -rest + (self.divisor - 1))
 
@@ -284,8 +290,8 @@ class Quotient(Compound):
         return (self.form,)
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the quotient with the variables in its form replaced by ``mapping``; None if its form contains none of
-        them.
+        """Return this quotient with ``mapping`` substituted in its form; None if the form contains none of the
+        variables, so that nothing changes.
         """
         inner = self.form.substitute(mapping)
         return None if inner is self.form else quotient(inner, self.divisor)
@@ -341,8 +347,8 @@ def quotient(form: Affine, divisor: int) -> Affine:
 
 
 def _without_absorbed_remainder(form: Affine, divisor: int) -> Affine | None:
-    """Return `form` without a remainder that is too small to change ``floor(form/divisor)``: ``2*q`` for ``2*q + (r mod
-    2)`` and the divisor 4. None if `form` has no such remainder.
+    """Return `form` without a remainder in it that cannot change ``floor(form/divisor)``: ``2*q`` for ``2*q + (r mod
+    2)`` and the divisor 4. None if there is no such remainder.
 
     ``floor((2*q + r mod 2)/4)`` is ``floor(2*q/4)``: the other terms and the divisor are even.
     """
@@ -372,7 +378,9 @@ class Constraint(NamedTuple):
         return self if form is self.form else Constraint(self.kind, form, self.modulus)
 
     def holds(self, values: Mapping[Variable, int]) -> bool:
-        """Return whether the constraint is true at integer ``values`` of all plain variables."""
+        """Return whether the constraint is true for the integer ``values`` of its variables. Compounds such as
+        ``floor(i/2)`` are computed from these and need no value.
+        """
         value = self.form.evaluate(values)
         if self.kind == "ge":
             return value >= 0

@@ -29,8 +29,8 @@ def has_clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> bo
 
 
 def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[PositivePart]:
-    """Return the terms ``max(0, form)`` in ``rows`` whose form depends on one of ``variables``. Indices of tensor
-    entries do not count.
+    """Return the terms ``max(0, form)`` in ``rows`` in which one of ``variables`` occurs, and not only in the index of
+    an integer-tensor entry such as ``p[i]``.
     """
     parts = positive_parts_in(row.form for row in rows)
     found = (part for part in parts if not part.atoms().isdisjoint(variables))
@@ -40,9 +40,11 @@ def _clamps_over(rows: Sequence[Constraint], variables: frozenset[int]) -> list[
 def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
-    """Split ``rows`` into disjoint cases by the first maximum or minimum that contains one of ``variables``: ``max(0,
-    i)`` gives i >= 0 and i < 0. Return a pair ``(constraints, {maximum: value})`` for each case; None if there is no
-    maximum. ``names`` are the names of the variables for the error that is raised if there are too many maxima.
+    """Split the constraints ``rows`` into disjoint cases by the first maximum or minimum that contains one of
+    ``variables``: ``max(0, i)`` gives ``i >= 0`` and ``i < 0``. Return ``[(constraints, {maximum: value}), ...]``; None
+    if there is no maximum. ``names`` are used in error messages.
+
+    An error is raised if there are too many maxima.
 
     The substitution maps the maximum to its value in that case. Cases without a point are left out.
     """
@@ -72,8 +74,9 @@ def split_first_clamp(
 
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
-    """Yield disjoint systems of constraints that together have the points of ``rows``, without maxima and minima over
-    ``variables``. Error messages call the variables by their ``names``.
+    """Split the constraints ``rows`` by cases, until they contain no maximum or minimum over ``variables``, and yield
+    the constraints of each case. The cases are disjoint and have the same integer points as ``rows``. ``names`` are the
+    names of variables for error messages.
     """
     waiting = [rows]
     while waiting:
@@ -86,16 +89,16 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether replacing ``part``, a term ``max(0, form)``, by 0 leaves more occurrences of ``variables`` in the
-    equations and congruences among ``rows`` than replacing it by ``form``.
+    """Return whether the equations and congruences in ``rows`` contain more of ``variables`` if ``part``, a term
+    ``max(0, form)``, is replaced by 0 than if it is replaced by ``form``.
 
     They then determine more variables, and `split_first_clamp` puts the tie ``form == 0`` into the case of 0: a clamped
     index has its tie where it is not clamped, and the cases at the ends are as small as possible.
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return the number of ``variables`` in the equations and congruences, added up over these rows, after ``part``
-        is replaced by ``value``.
+        """Return how often the ``variables`` occur in equations and congruences, once for each row with the variable,
+        after ``value`` has replaced ``part``.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)
@@ -120,8 +123,8 @@ def decide_clamps(form: Affine, facts: Rows) -> Affine:
 
 
 def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
-    """Return ``rows`` with each maximum and minimum that ``facts`` and the other rows decide replaced by the operand to
-    which it is equal. ``g >= max(0, f)`` becomes two rows.
+    """Return ``rows`` with maxima and minima replaced by one of their operands, where ``facts`` and the other rows
+    decide which one it is. A row ``g >= max(0, f)`` becomes the rows ``g >= 0`` and ``g >= f``.
     """
     result = list(rows)
     for n, row in enumerate(rows):

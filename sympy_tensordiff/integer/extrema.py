@@ -44,7 +44,9 @@ class PositivePart(Compound):
         return None if inner is self.form else positive_part(inner)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """Return ``max(0, form)`` at ``values`` of all plain variables, which may be arrays."""
+        """Return ``max(0, form)``, where ``values`` has the values of its variables. These may also be arrays; the
+        result is then an array.
+        """
         value = self.form.evaluate(values)
         return value * (value > 0)  # of an array, too
 
@@ -122,8 +124,8 @@ class Extremum(NamedTuple):
 
 
 def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
-    """Return ``form`` without its terms ``max(0, f)``, and the maxima, minima and absolute values to add to it, in the
-    shortest notation.
+    """Return ``(rest, extrema)`` for an affine ``form`` with terms ``max(0, f)``: the form without these terms, and a
+    maximum, minimum or absolute value to add for each. Each term is replaced in the notation with the fewest terms.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> extrema_in(2 * n + minimum_of([i + 1, n - 1]))
@@ -174,8 +176,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return a sort key of a notation ``rest + extremum`` that puts short ones first: the number of terms in the rest
-    and in the operands of the extremum, then the number in the rest alone.
+    """Return a sort key for a form that is written as ``rest + extremum``, by which short notations come first: the
+    number of all terms, then the number of those in the rest.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """
@@ -186,9 +188,9 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """Return ``rest + c*max(0, form)`` as ``(new rest, extremum)`` in the shortest notation: ``s + max(0, f)`` may be
-    ``max(s, s + f)``. If `alone`, the rest contains no other terms ``max(0, g)``, and constants move into the extremum,
-    too.
+    """Return ``(new rest, extremum)`` whose sum is ``rest + c*max(0, form)``, in the shortest notation: ``s + max(0,
+    f)`` may be ``max(s, s + f)``. `alone` says that ``rest`` contains no other ``max(0, g)``; constants then move into
+    the extremum, too.
     """
     size, sign = abs(c), 1 if c > 0 else -1
     step = sign * form
@@ -236,8 +238,8 @@ def _collect_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> 
 def cases_of_positive_part(
     part: PositivePart, *, tie_is_zero: bool = False
 ) -> tuple[tuple[Constraint, Affine], tuple[Constraint, Affine]]:
-    """Return the two cases of ``part``, a term ``max(0, form)``, as pairs (condition, value): ``form >= 0`` with the
-    form, and its negation with 0. With `tie_is_zero`, the point ``form == 0`` belongs to the second case.
+    """Return the two cases of ``part``, which is ``max(0, form)``, as pairs (condition, value): ``(form >= 0, form)``
+    and ``(form < 0, 0)``. With `tie_is_zero`, the conditions are ``form > 0`` and ``form <= 0``.
 
     >>> cases_of_positive_part(PositivePart(Affine.variable("i")))
     ((i >= 0, i), (-i - 1 >= 0, 0))
@@ -251,8 +253,8 @@ CASES_LIMIT = 4
 
 
 def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
-    """Yield disjoint systems of constraints that together have the points of `rows`, with each maximum and minimum
-    replaced by its value in one of its two cases. At most `limit` of them are replaced (None: all).
+    """Split `rows` into cases: yield disjoint systems of constraints that together have the same points, with each term
+    ``max(0, f)`` replaced by ``f`` or by 0. At most `limit` terms are replaced (None: all).
 
     >>> i, j = Affine.variable("i"), Affine.variable("j")
     >>> list(cases([Constraint("ge", positive_part(i) - j)]))

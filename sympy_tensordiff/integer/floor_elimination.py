@@ -55,7 +55,7 @@ def eliminate_floors(row: Constraint, loops: frozenset[Variable]) -> list[Constr
 
 def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable]) -> list[Constraint]:
     """Return ``rows`` with floors and subtracted maxima that contain variables in ``loops`` rewritten as inequalities,
-    where that is possible.
+    where possible: ``i - max(0, j) >= 0`` becomes ``i - j >= 0`` and ``i >= 0``.
 
     A multiple of a floor next to another loop variable stays: it bounds that one, or is left to its own loop. With
     tensor entries, which may only be read where other rows hold, it raises LoopBoundError.
@@ -72,8 +72,8 @@ def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable
 def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return ``rows``, from which loop bounds of ``variable`` will be read, without floors that contain it. Raise
-    LoopBoundError if a floor cannot be eliminated.
+    """Return ``rows`` with floors that contain ``variable`` rewritten as inequalities, so that the bounds of a loop
+    over ``variable`` can be read from them. Raise LoopBoundError if a floor cannot be rewritten.
     """
     result: list[Constraint] = []
     for row in rows:
@@ -94,8 +94,8 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a constraint that bounds the innermost variable of ``row``: the row itself, or a weaker constraint without
-    floors. None if neither is a bound.
+    """Return a constraint that bounds the innermost of ``variables`` in ``row``: the row itself, or a weaker constraint
+    in which that variable is in no floor. None if neither is a bound.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
@@ -109,8 +109,8 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
 
 
 def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return those constraints that are linear in ``variables``. Floors of the variables are rewritten as inequalities
-    before, where possible.
+    """Return the constraints among ``rows`` that are linear in ``variables``; the others are dropped. Floors of the
+    variables are first rewritten as inequalities where that is possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
@@ -155,8 +155,8 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return a form without floors of ``variables`` that is an upper bound of a positive multiple of ``form``, so that
-    ``form >= 0`` implies that it is not negative.
+    """Return a form without floors of ``variables`` that is at least a positive multiple of ``form``: ``i - 2`` for
+    ``floor(i/2) - 1``. It is not negative where ``form`` is not.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """
@@ -201,8 +201,8 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the guards ``M >= 1`` to test before the loop over ``variable``, whose bounds are divided by symbols M: a
-    guard for each M that is positive by ``rows`` and ``known`` together, but not by ``known`` alone.
+    """Return the guards ``M >= 1`` to test before the loop over ``variable``: one for each symbolic divisor M of its
+    bounds that is positive by ``rows`` and ``known`` together, but not by ``known`` alone.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
@@ -218,8 +218,8 @@ def positive_divisors(
 
 
 def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Return the rows that contain ``floor(f/M)`` with a symbol M, multiplied by M. The definition of the floor can
-    then be applied.
+    """Return the rows that contain ``floor(f/M)`` with a symbolic M, each multiplied by M; then the definition of
+    ``M*floor(f/M)`` can be used.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> times_divisors([Constraint("ge", i - quotient_by(p, M)), Constraint("ge", i)])
@@ -247,8 +247,9 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Return bounds on the ``outer`` loop variables from constraints in which the eliminated ``variable`` is multiplied
-    by a symbol: ``r >= M*i`` and ``i >= s`` give ``r >= M*s`` if ``known`` implies that ``M`` is positive.
+    """Return bounds on the ``outer`` loop variables that follow from ``rows`` when ``variable`` is eliminated, also
+    where a symbol multiplies it: ``r >= M*i`` and ``i >= s`` give ``r >= M*s``, if ``known`` implies that ``M`` is
+    positive.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
     forms = []
@@ -263,9 +264,8 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether the loop over ``variable``, here i, may be empty although its bounds ``r <= M*i <= s`` in ``rows``
-    satisfy ``r <= s``: the range from r to s contains no multiple of M if it is short. ``known`` are constraints that
-    hold.
+    """Return whether the loop over ``variable`` i with the bounds ``r <= M*i <= s`` in ``rows`` may be empty although
+    ``r <= s``: there may be no multiple of M between r and s. ``known`` are constraints that hold.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]
@@ -282,8 +282,8 @@ def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Con
 
 
 def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Constraint]) -> bool:
-    """Return whether ``form >= 0`` bounds the innermost of ``variables`` that it contains; ``known`` are constraints
-    that hold.
+    """Return whether ``form >= 0`` is a lower or upper bound of the innermost loop variable in it: the last of
+    ``variables`` that it contains. The constraints ``known`` hold.
     """
     innermost = next((v for v in reversed(variables) if v in form.atoms()), None)
     parts = None if innermost is None else slope(form, innermost)

@@ -168,8 +168,8 @@ def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple
 
 
 def _substitute_equation(involved: Sequence[tuple[int, Constraint]], position: int) -> Iterable[Constraint]:
-    """Yield all rows but the equation at ``position``, with the variable eliminated by means of this equation.
-    ``involved`` has the rows as pairs (coefficient of the variable, row).
+    """Eliminate a variable by the equation at ``position`` of ``involved``, a list of pairs ``(coefficient of the
+    variable, constraint)``: yield all other constraints, with the variable substituted.
     """
     pivot, equation = involved[position]
     size, sign = abs(pivot), 1 if pivot > 0 else -1
@@ -217,8 +217,8 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return a form f that contains ``variable`` and for which ``row`` implies ``f >= 0``, a lower bound of the
-    variable (``sign`` 1) or an upper bound (-1). None if ``row`` is no such bound.
+    """Return the form f of a bound ``f >= 0`` of ``variable`` that ``row`` states or implies: a lower bound for
+    ``sign`` 1, an upper bound for -1. None if ``row`` implies no such bound.
     """
     if row.kind == "mod" or variable in row.form.hidden():
         return None
@@ -227,8 +227,8 @@ def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | N
 
 
 def _simplest_bounds(rows: Iterable[Constraint], variable: Variable, sign: int) -> dict[int, Affine]:
-    """Return the lower (``sign`` 1) or upper bounds (-1) of ``variable`` in ``rows`` as a dictionary ``{c: rest}``, for
-    bounds ``c*variable + rest >= 0``: for each coefficient c, the simplest one.
+    """Return the lower (``sign`` 1) or upper bounds (-1) of ``variable`` in ``rows``, as a dictionary from coefficients
+    c to forms r for the bounds ``c*variable + r >= 0``. Of several bounds with one coefficient, it has the simplest.
     """
     forms = [form for row in rows if (form := _bounding_form(row, variable, sign)) is not None]
     forms.sort(key=lambda form: complexity(Constraint("ge", form)), reverse=True)

@@ -77,8 +77,8 @@ def without_implied(rows: Iterable[Constraint], known: Sequence[Constraint]) -> 
 
 
 def _is_empty_by_cases(rows: tuple[Constraint, ...]) -> bool:
-    """Return whether ``rows`` are proved to have no integer point. If that fails, each maximum and minimum is split
-    into its two cases.
+    """Return whether ``rows`` provably have no integer point. If that cannot be proved directly, each maximum and
+    minimum in them is split into its two cases.
     """
     if system(rows).is_empty:
         return True
@@ -177,8 +177,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those that ``facts`` and the other rows imply. For a row without tensor entries, only
-    ``facts`` and other rows without entries count.
+    """Return ``rows`` without those that ``facts`` and the other rows imply. A row without integer-array entries is
+    left out only if ``facts`` and other such rows imply it.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))
@@ -248,8 +248,8 @@ def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint])
 
 
 def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
-    """Return the `System` of ``rows``, to which the definitions of floors and other nonlinear terms of ``form`` are
-    added if ``rows`` do not contain these terms.
+    """Return the `System` of the constraints ``rows``. If ``form`` contains floors or other nonlinear terms that
+    ``rows`` do not contain, the constraints that define these terms are added.
     """
     known = system(tuple(rows))
     if known.is_empty:
@@ -264,8 +264,10 @@ def _system_with(form: Affine, rows: Sequence[Constraint]) -> System:
 
 
 def complexity(row: Constraint) -> tuple[int, int, int]:
-    """Return a sort key of constraints that puts short ones first. Redundant rows are removed from the end of this
-    order, so that the simpler ones stay.
+    """Return a sort key that puts simpler constraints first: equations before congruences before inequalities, and
+    short ones first among those of one kind.
+
+    Redundant rows are removed from the end of this order, so that the simpler ones stay.
     """
     return (_KIND_RANK[row.kind], *_notation_size(row.form))
 

@@ -60,7 +60,9 @@ class IndirectIndex(Compound):
         return Affine.variable(IndirectIndex(self.tensor, index, self.below))
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return ``0 <= entry < below``; nothing if no range is declared."""
+        """Return the constraints ``0 <= entry`` and ``entry < below`` on this entry of an integer tensor; () if the
+        range of the entries is not declared.
+        """
         if self.below is None:
             return ()
         entry = Affine.variable(self)

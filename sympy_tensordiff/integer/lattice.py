@@ -84,7 +84,9 @@ class _Reduction:
         self.lead = [self._pivot_position(row) for row in self.a]  # the position of the pivot, `width` for a zero row
 
     def run(self) -> None:
-        """Bring ``a`` to reverse echelon form and shorten ``b``, in place."""
+        """Run the reduction, in place: bring the rows of the matrix ``a`` to reverse echelon form (zero rows first),
+        and make the rows of ``b``, the matrix of the row operations, short.
+        """
         for k in range(len(self.a)):
             self._make_pivot_positive(k)
         k = 1
@@ -124,8 +126,9 @@ class _Reduction:
                 later[k] = -later[k]
 
     def _reduce(self, k: int, i: int) -> None:
-        """Subtract a multiple of row ``i`` from row ``k`` so that, in the column of row i's pivot, the entry of row k
-        becomes small; if row i is 0, so that ``b[k]`` becomes shorter.
+        """Subtract a multiple of row ``i`` from row ``k`` (a step of lattice reduction). It makes the entry of row
+        ``k`` in the pivot column of row ``i`` small or, if row ``i`` is 0, the row ``b[k]`` of the transformation
+        shorter.
         """
         lead = self.lead[i]
         q = nearest(self.a[k][lead], self.a[i][lead]) if lead < self.width else nearest(self.mu[k][i], self.d[i + 1])

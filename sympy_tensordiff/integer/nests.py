@@ -132,8 +132,9 @@ def bounds(
 def order(
     rows: Sequence[Constraint], variables: Sequence[Variable], facts: Sequence[Constraint] = ()
 ) -> tuple[Variable, ...]:
-    """Return ``variables`` in a good order for nested loops, outermost first: from the inside out, each one is the
-    easiest to eliminate from the remaining ``rows``, given ``facts``.
+    """Return ``variables`` in a good order for nested loops, outermost first. The innermost variable is the easiest to
+    eliminate from ``rows``, the next one the easiest to eliminate from the rows that remain, and so on. ``facts`` are
+    known constraints.
 
     From the inside out, each step takes the variable whose elimination is exact over the integers, adds
     the fewest rows on the other variables and has unit coefficients; of equally good ones the last of
@@ -217,8 +218,8 @@ def _project_out(
     *,
     multiples: bool,
 ) -> tuple[Constraint, ...]:
-    """Return the constraints on the outer variables that ``system`` implies, without ``variable`` and without redundant
-    rows. With `multiples`, rows that multiply the variable by a symbol are used, too.
+    """Eliminate ``variable`` from ``system``: return the constraints on the variables ``outer`` that it implies,
+    without redundant ones. With `multiples`, rows in which a symbol multiplies the variable are used, too.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.
@@ -237,8 +238,8 @@ def _project_out(
 
 
 def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> list[Constraint]:
-    """Return the rows that contain ``variable`` linearly or not at all. Rows with it inside of a nonlinear term are
-    dropped: they would only tighten outer loops.
+    """Return ``rows`` without those that contain ``variable`` inside of a nonlinear term, such as ``floor(i/2)``. These
+    would only tighten outer loops.
     """
     return [row for row in rows if variable not in row.form.hidden()]
 
@@ -246,8 +247,8 @@ def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> 
 def _without_weaker_than_multiples(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those bounds of ``variable`` that follow, given ``known``, from rows with a symbolic
-    multiple of it: ``i >= 0`` follows from ``M*i >= 3``.
+    """Return ``rows`` without the bounds of ``variable`` that follow from rows with a symbolic multiple of it and the
+    constraints ``known``: ``i >= 0`` follows from ``M*i >= 3`` if ``M >= 1``.
 
     The simplex method sees this only for the negated constraint, whose products with known rows are formed. This must
     not be done for several loops together: projection does not use the rows with a symbolic multiple.

@@ -72,7 +72,7 @@ class Polynomial:
         return hash(frozenset(self.terms.items()))
 
     def evaluate(self, value: Callable[[Variable], int]) -> Fraction:
-        """Return the value at the integers ``value(variable)``."""
+        """Return the value of the polynomial, where each variable ``v`` has the integer value ``value(v)``."""
         total = Fraction(0)
         for monomial, coefficient in self.terms.items():
             product = Fraction(coefficient)
@@ -83,7 +83,8 @@ class Polynomial:
 
     @property
     def growth(self) -> Growth:
-        """The monomials with a positive coefficient that divide no other one: n**2 and m*n for ``n**2 + m*n + n + 7``.
+        """The monomials that dominate for large sizes: those with a positive coefficient that divide no other one, n**2
+        and m*n for ``n**2 + m*n + n + 7``.
 
         >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
         >>> sorted((n * n + n * m + m + 7).growth)
@@ -139,7 +140,9 @@ def _as_polynomial(value: Polynomial | Fraction | int) -> Polynomial:
 
 
 def _of_variable(variable: Variable) -> Polynomial:
-    """Return one variable of a form as a polynomial: a product multiplied out, ``floor(i/2)`` as i/2."""
+    """Return a variable of a form as a polynomial: a product of integers multiplied out, ``floor(i/2)`` as the fraction
+    i/2, and any other variable as itself.
+    """
     if isinstance(variable, IndexProduct):
         total = Polynomial({(): 1})
         for factor in variable.factors:

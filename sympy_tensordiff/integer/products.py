@@ -30,7 +30,7 @@ class IndexProduct(Compound):
         self._hash = hash(("product", factors))
 
     def key(self) -> tuple[Any, ...]:
-        """Return ``(count, factors)``, by which products are ordered."""
+        """Return the sort key ``(number of factors, factors)``, by which products are ordered."""
         return len(self.factors), self.factors
 
     def forms(self) -> tuple[Affine, ...]:
@@ -45,7 +45,9 @@ class IndexProduct(Compound):
         return times(*forms)
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """Return the product at integer ``values`` of all plain variables."""
+        """Return the integer value of the product, given the ``values`` of the variables in it: 6 for ``n*i`` with
+        ``{n: 3, i: 2}``.
+        """
         result = 1
         for f in self.factors:
             result *= f.evaluate(values) if isinstance(f, Compound) else values[f]
@@ -76,7 +78,7 @@ class SymbolicQuotient(Compound):
         self._hash = hash(("symbolic quotient", form, divisor))
 
     def key(self) -> tuple[Any, ...]:
-        """Return ``(divisor, form)``, by which such quotients are ordered."""
+        """Return ``(divisor, form)`` of a quotient ``form//divisor``, by which such quotients are sorted."""
         return self.divisor, self.form
 
     def forms(self) -> tuple[Affine, ...]:
@@ -95,7 +97,9 @@ class SymbolicQuotient(Compound):
         return self.form.evaluate(values) // self.divisor.evaluate(values)
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return the constraints ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
+        """Return the constraints that define the quotient ``q = floor(form/divisor)``: ``0 <= form - divisor*q`` and
+        ``form - divisor*q <= divisor - 1``.
+        """
         rest = self.form - times(self.divisor, Affine.variable(self))
         return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
@@ -197,8 +201,8 @@ def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
 
 
 def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
-    """Return ``-term/lead`` for each term of ``form`` that the leading term, ``lead``, of ``divisor`` divides. Adding
-    this multiple of ``divisor`` to ``form`` cancels the term, a step of polynomial division.
+    """Return the multiples of ``divisor`` that cancel a term of ``form`` when added to it, in polynomial division:
+    ``-term/lead`` for each term that is divisible by the leading term ``lead`` of ``divisor``.
     """
     if divisor.is_constant:
         constant = divisor.constant
@@ -271,8 +275,9 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """Return inequalities about products that follow from ``form >= 0`` for all ``forms``: ``M*i <= M*N - M`` follows
-    from ``i <= N - 1`` and ``M >= 0``. Only products that occur in `forms` or in `also` are bounded in this way.
+    """Return inequalities ``f >= 0``, as forms f, with products of variables, that follow from ``form >= 0`` for all
+    ``forms``: ``M*N - M - M*i`` for ``N - 1 - i`` and ``M``. Only products that occur in `forms` or in `also` are
+    bounded.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
     negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).

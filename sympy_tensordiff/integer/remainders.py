@@ -69,9 +69,10 @@ def _is_kept_by_sympy(dividend: Affine) -> bool:
 
 
 def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Return whether ``form`` becomes shorter if the remainder ``dividend - multiple`` in it is printed as ``Mod``:
-    ``short`` is ``form`` without the remainder, and ``multiple`` is divisor times quotient. It lacks the terms of both,
-    or those of ``multiple`` and at least two in all.
+    """Return whether ``form`` becomes shorter if the remainder ``dividend - multiple`` in it is printed as ``Mod``.
+    ``short`` is ``form`` without the remainder, ``multiple`` is divisor times quotient.
+
+    ``short`` must lack the terms of both, or those of ``multiple`` and at least two in all.
     """
     if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
         return True
@@ -80,9 +81,9 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` with a remainder ``f - m*floor(f/m)`` whose floor, `quotient`, is
-    written differently, for instance over a common denominator: ``floor((n + 2*p)/(2*n))``. Return ``(form, [])`` if
-    there is no such remainder.
+    """Return ``(rest, remainders)`` for a `form` that contains ``- m*floor(f/m)``, such that ``form`` is ``rest`` plus
+    the remainders ``f mod m``. The floor, `quotient`, may be written differently, as ``floor((n + 2*p)/(2*n))``. Return
+    ``(form, [])`` if no remainder is found.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
@@ -109,8 +110,8 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return ``floor(form/divisor) - quotient`` in two equal notations: as it is, and with each floor ``floor(a/b)``
-    written ``-floor((b - 1 - a)/b)``. If one of them is 0, both floors are equal.
+    """Return the difference ``floor(form/divisor) - quotient``, computed in two ways: directly, and with ``-floor((b -
+    1 - a)/b)`` for each ``floor(a/b)``. If either result is 0, the two floors are equal.
     """
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)
@@ -131,8 +132,8 @@ def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
 
 
 def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a ``form`` that contains both p and ``floor(p/d)``: p or ``d*floor(p/d)`` is
-    written with the digit ``Mod(p, d)`` if the rest gets shorter. Each remainder is a triple ``(factor, p, d)``.
+    """Return ``(rest, remainders)``, which together are equal to ``form``: p or ``d*floor(p/d)`` in it is written with
+    ``Mod(p, d)`` if that makes the rest shorter. A remainder ``(factor, p, d)`` means ``factor*Mod(p, d)``.
 
     In ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)`` if
     there is no other quotient of ``p``.
@@ -169,8 +170,8 @@ def _as_variable(form: Affine) -> Any:
 
 
 def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
-    """Return whether ``rest + factor*Mod(f, divisor)``, for printing, contains the complement ``divisor - 1 - Mod(f,
-    divisor)`` of a remainder.
+    """Return whether ``rest + factor*Mod(f, divisor)`` contains ``divisor - 1 - Mod(f, divisor)``, the complement of a
+    remainder, which is then printed as a unit.
     """
     if divisor.is_constant:
         return factor.constant < 0 and rest.constant == divisor.constant - 1

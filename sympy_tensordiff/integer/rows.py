@@ -107,8 +107,8 @@ Sides: TypeAlias = tuple[list[tuple[Affine, int]], list[tuple[Affine, int]]]
 
 
 def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
-    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints ``form >= 0``, each bound as a pair
-    (form, divisor): ``(p, 2)``, for ``p/2``, from ``2*i - p >= 0``.
+    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints ``form >= 0``. Each bound is a pair
+    (form, divisor): ``2*i - p >= 0`` gives the lower bound ``(p, 2)`` of i, which means ``i >= p/2``.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> bounds_with_divisors("i", [2 * i - p, 9 - i])
@@ -141,8 +141,8 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
-    """Return whether the inequality ``row`` can bound a loop: of ``variables``, given from the outermost on, it must be
-    linear in the innermost one that it contains.
+    """Return whether the inequality ``row`` can bound one of the nested loops over ``variables`` (outermost first): it
+    bounds the innermost variable that it contains, and must be linear in it. False for equations and congruences.
     """
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
@@ -224,8 +224,8 @@ def _as_congruence(kind: str, form: Affine) -> Constraint | bool | None:
 
 
 def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
-    """Return ``(f, m, values)`` for a condition on a single remainder, ``form >= 0`` or ``form == 0`` (``kind`` "ge" or
-    "eq"): it holds if and only if ``f mod m`` is in the range `values`. None for other conditions.
+    """Return ``(f, m, values)`` if ``form >= 0`` (``kind`` "ge") or ``form == 0`` ("eq") is a condition on a single
+    remainder: it is true if and only if ``f mod m`` is in the range `values`. None for other conditions.
 
     The form is in lowest terms, so it differs from the remainder ``f - m*floor(f/m)`` or its negative by a number.
 

@@ -60,9 +60,9 @@ class Dictionary:
         return work._descend(stop_at)
 
     def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
-        """Return ``(least value, dictionary)``: the least value of the form of inequality ``row`` under the other
-        inequalities (None if unbounded below), and the dictionary without it. The inequality is redundant if the value
-        is not negative. The search ends early at a value of at most ``stop_at``.
+        """Return ``(value, dictionary)`` for the test whether inequality ``row`` is redundant: the least value of its
+        form under the other inequalities (None if unbounded below), and the simplex dictionary without it. It is
+        redundant if the value is not negative. The search stops at a value of at most ``stop_at``.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)
@@ -132,8 +132,8 @@ class Dictionary:
                     self._pivot(min(found)[2], e)
 
     def _row_of(self, form: Sequence[int]) -> Vector:
-        """Return the linear form ``form`` (coefficients of the variables, constant last) in terms of the current
-        nonbasic variables: integer coefficients, the constant, and their common denominator.
+        """Return the linear form ``form``, given by its coefficients and its constant, in terms of the nonbasic
+        variables: their integer coefficients, the constant, and a common denominator.
         """
         size = self.size
         involved = [(form[x], row) for x, row in zip(self.basis, self.rows, strict=True) if x < size and form[x]]
@@ -160,8 +160,8 @@ class Dictionary:
             self._pivot(leaving, min(rising)[1])
 
     def _descend(self, stop_at: int | None) -> Fraction | None:
-        """Minimise the objective (the row with the label -1) by Bland's rule, from a feasible basis. Return its value,
-        at most ``stop_at`` if it stops early, or None if unbounded.
+        """Minimise the objective by Bland's rule, from a feasible basis. Return its least value, or None if it is
+        unbounded; as soon as the value is at most ``stop_at``, stop and return it.
         """
         size = self.size
         cost_row = self.basis.index(_COST)
@@ -182,8 +182,8 @@ class Dictionary:
         return Fraction(cost[size], cost[-1])
 
     def _leaving_row(self, entering: int, sign: int) -> int:
-        """Return the basic variable that is the first to reach 0 when the column `entering` increases (``sign`` 1) or
-        decreases (-1), as a row number; -1 if none does.
+        """Return the number of the row whose basic variable is the first to reach 0 when the variable of the column
+        `entering` increases (``sign`` 1) or decreases (-1); -1 if none does.
         """
         size = self.size
         leaving, above, below = -1, 0, 1

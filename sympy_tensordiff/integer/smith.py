@@ -34,8 +34,8 @@ Matrix: TypeAlias = tuple[Vector, ...]
 
 
 class SolutionTerm(NamedTuple):
-    """One term ``column*(row . b)/factor`` of a particular solution x of ``A x = b``, as a function of the right side
-    b.
+    """One term of a particular solution x of ``A x = b``, as a function of the right side b: the vector ``column``
+    times the number ``(row . b)/factor``.
     """
 
     row: Vector
@@ -53,7 +53,8 @@ class Congruence(NamedTuple):
 
 
 class IntegerSolution(NamedTuple):
-    """All integer solutions of ``matrix * x = b`` for a right side ``b`` that is not yet known.
+    """All integer solutions x of ``matrix * x = b``, computed from the matrix alone: they, and the conditions under
+    which there are any, are formulas in ``b``.
 
     Solutions exist if and only if all ``equations`` (rows ``c`` with ``c . b == 0``) and all
     ``congruences`` hold. They are then, each once, the sum of the ``particular`` terms
@@ -153,7 +154,9 @@ class _DiagonalForm(NamedTuple):
     kernel: Rows
 
     def shorten(self) -> None:
-        """Make the vectors in ``left`` and ``right`` short and the diagonal factors positive, in place."""
+        """Make the vectors in ``left`` and ``right`` short and the diagonal factors positive, in place. The vectors
+        still diagonalise the matrix.
+        """
         left, factors, right, cokernel, kernel = self
         for i, factor in enumerate(factors):
             left[i], right[i] = shortened(left[i], cokernel), shortened(right[i], kernel)
@@ -164,7 +167,8 @@ class _DiagonalForm(NamedTuple):
 
 
 def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:
-    """Return a diagonal form, by echelon forms of columns and rows in turn.
+    """Return a diagonal form of the integer matrix ``rows`` with ``width`` columns: its columns and its rows are
+    brought to echelon form in turn, until it is diagonal.
 
     The wider side goes first: its surplus becomes the kernel (or cokernel), and the rest for
     the other side is small. After one pass on each side the core is square and not singular;

@@ -63,9 +63,10 @@ Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Solve one equation or congruence in ``rows`` for a variable in ``kept``. Return ``(substitution, rows,
-    variables)``: the caller has to apply the substitution to the rows, and goes on with the remaining variables, new
-    ones included. None if nothing is left to solve.
+    """Make one step in solving ``rows`` for the variables in ``kept``, by one equation or congruence. Return
+    ``(substitution, rows, variables)``, with which the caller goes on, or None if nothing is left to solve.
+
+    The caller has to apply the substitution to the rows; the variables are the remaining ones, new ones included.
     """
     inner = partition(rows, kept)[1]
     for row in inner:
@@ -109,9 +110,9 @@ def _digit_order(floor: FloorQuotient) -> int:
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
-    """Replace ``floor``, the quotient ``floor(p/M)``, by the variable ``t``, and a variable of p so that ``p = M*t +
-    j`` with a new variable j, ``0 <= j < M``. Return the substitution, the new constraints and the new variables; None
-    if no variable in ``kept`` can be solved for, or if ``form`` does not become simpler.
+    """Replace ``floor``, a quotient ``floor(p/M)``, by the variable ``t``, so that ``p = M*t + j`` with a new variable
+    j from 0 to M - 1. Solve this for a variable in ``kept``. Return the substitution, the new constraints and the new
+    variables; None if ``form`` does not become simpler.
 
     None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
     are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
@@ -137,8 +138,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return ``row`` as constraints on the quotient ``t = floor(p/M)`` (``floor``) if it bounds the dividend ``p``: ``t
-    >= s`` for ``p >= M*s``. Another row is returned unchanged.
+    """Return ``row`` as a constraint on the quotient ``t = floor(p/M)``, given as ``floor``, if it bounds ``p``: ``t >=
+    s`` for ``p >= M*s``. Another row is returned unchanged.
 
     To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
     """
@@ -187,7 +188,9 @@ def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint
 
 
 def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affine) -> str:
-    """Return a name for a new variable: that of a variable in ``kept`` that ``form`` contains, or "z"."""
+    """Return a name for a new variable: the name of the first variable in ``form`` that is also in ``kept``, or "z" if
+    there is none.
+    """
     return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
 
 
@@ -226,7 +229,7 @@ def _smith_step(
     solution = smith.solve(matrix, len(unknowns))
 
     def times_right_sides(row: Sequence[int]) -> Affine:
-        """Return ``row . b``, where ``b`` are the right sides of the equations."""
+        """Return the sum of ``row[n]*b[n]`` over the equations n, where ``b[n]`` is the right side of an equation."""
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 
     values = [Affine() for _ in unknowns]
@@ -245,8 +248,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return the solutions ``values + kernel*z`` of equations in other parameters, as new ``(values, kernel)``: the new
-    ``values`` are short, so that loops over z begin near 0, and kernel vectors may be negated.
+    """Return the integer solutions ``values + kernel*z`` of equations as new ``(values, kernel)``, so that loops over z
+    begin near 0: the new ``values`` are short, and some vectors of the kernel are negated.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.
@@ -265,9 +268,9 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return ``rows`` split by the first inequality that holds for certain remainders only, such as ``i mod 4 >= 2``:
-    one system for each of these, with a congruence in its place (``i mod 4 == 2``, ``i mod 4 == 3``). None if there is
-    no such inequality.
+    """Return one system of constraints for each remainder that satisfies the first inequality on a remainder in
+    ``rows``: ``i mod 4 >= 2`` is replaced by ``i mod 4 == 2`` in one and by ``i mod 4 == 3`` in the other. None if
+    there is no such inequality.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

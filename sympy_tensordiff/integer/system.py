@@ -45,8 +45,8 @@ class EquationSolver:
             self.has_implicit_equality = True
 
     def _reduce_one_equation(self) -> bool:
-        """Use one equation to eliminate a column, or to make its coefficients smaller. Return False if the equations
-        contradict each other.
+        """Use one equation to eliminate a column, or to make its coefficients smaller, as in Euclid's algorithm. Return
+        False if the equation has no integer solution.
         """
         equation = self.equations.pop()
         constant = equation.pop()
@@ -74,8 +74,8 @@ class EquationSolver:
         return True
 
     def _substitute(self, k: int, image: Vector) -> None:
-        """Eliminate column ``k``: in all vectors, replace it by ``image``, an integer combination of the columns, in
-        which column ``k`` may stand for a new unknown.
+        """Replace column ``k``, an unknown integer, by ``image``, an integer combination of the columns, in all vectors
+        of the system. In ``image``, column ``k`` may stand for a new unknown.
         """
         for vectors in (self.images, self.forms, self.equations):
             for i, vector in enumerate(vectors):
@@ -86,8 +86,8 @@ class EquationSolver:
                     vectors[i] = changed
 
     def _tighten(self) -> bool:
-        """Round the constants of inequalities, keep the strongest of parallel ones, and turn opposite ones into
-        equations. Return False on a contradiction.
+        """Simplify the inequalities: round their constants to integers, keep only the strongest of parallel ones, and
+        make equations of pairs such as ``x >= 2, x <= 2``. Return False if two contradict each other.
         """
         strongest: dict[Direction, int] = {}
         multiplicity: dict[Direction, int] = {}
@@ -120,7 +120,9 @@ class EquationSolver:
 
 
 def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
-    """Return the coefficients of ``form`` at the positions ``index``, and the constant last."""
+    """Return ``form`` as a vector: the coefficient of each variable at its position in the dictionary ``index``, and
+    the constant last.
+    """
     result = [0] * len(index)
     for v, c in form.terms:
         result[index[v]] = c
@@ -129,8 +131,10 @@ def _as_vector(form: Affine, index: dict[Variable, int]) -> Vector:
 
 
 class System:
-    """A system of constraints prepared for exact answers. The equations are solved over the integers; what remains are
-    inequalities in independent integer unknowns, the columns.
+    """A system of constraints, prepared to find exact minima over its points. The equations are solved first: each
+    variable becomes a form in fewer independent integers (columns), and the inequalities are written in these.
+
+    The compounds ``also`` have columns, too.
 
     The compounds ``also`` have columns, too.
 
@@ -201,8 +205,8 @@ class System:
         self.is_empty = self._has_no_rational_point()
 
     def _find_ranges(self) -> None:
-        """Compute the constant bounds of each column, and record in ``only_in_box`` whether no other inequality
-        contains it.
+        """Compute the constant lower and upper bounds of each variable (a column of the system), and record in
+        ``only_in_box`` whether these bounds are the only inequalities that contain it.
         """
         self.lows: list[int | None] = [None] * self.width
         self.highs: list[int | None] = [None] * self.width
@@ -218,8 +222,8 @@ class System:
                 self.highs[involved[0]] = constant
 
     def _has_no_rational_point(self) -> bool:
-        """Return whether the inequalities have no rational solution. The ranges of columns are compared first, then the
-        simplex method decides.
+        """Return whether the inequalities of the system have no rational solution. A quick test with the ranges of the
+        single unknowns comes first, then the simplex method decides.
         """
         if all(self.only_in_box):
             return False
@@ -246,8 +250,8 @@ class System:
         return self.dictionary().point()
 
     def _least_in_box(self, vector: Sequence[int]) -> int | None:
-        """Return the least value of the linear form ``vector``, without its constant, when each column is in its range;
-        None if it is unbounded.
+        """Return the least value of ``sum(vector[k]*x[k])`` over the ranges of the columns x (independent integers) of
+        the system; None if it has no lower bound.
         """
         total = 0
         for c, low, high in zip(vector, self.lows, self.highs, strict=False):
@@ -259,8 +263,8 @@ class System:
         return total
 
     def vector(self, form: Affine) -> Vector | None:
-        """Return ``form`` as coefficients of the columns, with the constant last. None if it contains a variable that
-        the rows do not.
+        """Return the affine form ``form`` as a vector: its coefficient for each column of the system, then its
+        constant. None if it contains a variable that is not in the system.
         """
         result = [0] * self.width
         result.append(form.constant)
@@ -273,8 +277,8 @@ class System:
         return result
 
     def tightened(self, form: Affine) -> tuple[Direction, int] | None:
-        """Return ``form >= 0`` in lowest terms, as (coefficients of the columns, constant). None if it contains a
-        variable that the rows do not.
+        """Return the inequality ``form >= 0`` in lowest terms, as a pair (coefficients of the columns, constant).
+        Return None if the form contains a variable that the system does not.
 
         The coefficients are all zero if the equations make the form a constant.
         """
@@ -306,8 +310,8 @@ class System:
         return None if vector is None else self._minimum_of_vector(vector, None)
 
     def _minimum_of_vector(self, vector: Vector, stop_at: int | None) -> Fraction | None:
-        """Return the least value of the linear form ``vector`` over the rational points; None if it is unbounded. If
-        the least value is at most ``stop_at``, a greater one that is at most ``stop_at`` may be returned.
+        """Return the least value of the linear form ``vector`` over the rational points of the system; None if there is
+        none. The search may stop early: at any value that is at most ``stop_at``.
         """
         if all(self.only_in_box[i] for i, c in enumerate(vector[:-1]) if c):
             least = self._least_in_box(vector)
@@ -345,8 +349,8 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return further inequalities, as forms that are >= 0: sums of multiples of ``forms`` and of the definitions of
-    floors (``defined``) whose constants can be rounded, so that ``p <= 2*q + 1`` gives ``floor(p/2) <= q``.
+    """Return inequalities, as forms that are not negative, that follow by rounding from ``forms`` and the definitions
+    of floors in ``defined``: ``p <= 2*q + 1`` gives ``floor(p/2) <= q``.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """
@@ -366,8 +370,8 @@ def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constr
 
 
 def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constraint, ...]]:
-    """Return the constraints that define each of ``compounds``, such as floors and maxima, and those nested in them.
-    Products have none.
+    """Return a dictionary from each of ``compounds``, and those nested in them, to the constraints that define it: for
+    ``q = floor(i/2)``, ``0 <= i - 2*q <= 1``. Products have no such constraints.
     """
     result: dict[Compound, tuple[Constraint, ...]] = {}
     waiting = list(compounds)
@@ -382,8 +386,9 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Constrain
 def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
-    """Return ``(inequalities, equations, has_derived)``: the forms f of ``f >= 0`` and ``f == 0`` in ``rows`` and in
-    the definitions of their nonlinear terms and of ``also``, and whether derived inequalities were added.
+    """Return ``(inequalities, equations, has_derived)``: the forms f of all ``f >= 0`` and of all ``f == 0``, and
+    whether derived inequalities were added. They come from ``rows`` and from the definitions of nonlinear terms, those
+    in ``rows`` and those in ``also``.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """
@@ -411,8 +416,9 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the inequalities ``derived`` without those that cannot help in a proof, because nothing bounds a product
-    such as ``i*j`` in them from the opposite side. The products ``stated`` occur in other inequalities, too.
+    """Return the inequalities ``derived`` without those that cannot help in a proof: they contain a product such as
+    ``i*j`` that occurs with the same sign in all of them, so that nothing bounds it from the other side. Products in
+    ``stated``, which other inequalities contain, do not count.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -71,8 +71,8 @@ def tighten_by_congruences(rows: Rows) -> Rows:
 
 
 def without_exact_floors(form: Affine, rows: Rows) -> Affine:
-    """Return ``form`` without floors that a congruence among ``rows`` makes exact: ``2*floor(p/2) + 1`` is ``p`` if p
-    is odd.
+    """Return ``form`` with floors of exact quotients resolved, according to the congruences in ``rows``: if p is odd,
+    ``floor(p/2)`` is ``(p - 1)/2``, and ``2*floor(p/2) + 1`` is ``p``.
     """
     for floor in form.quotients():
         c, d = form.coefficient(floor), floor.divisor
@@ -97,8 +97,8 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for a variable that can have one value only, such as v for ``p <= 3*v <= p
-    + 2``, where the value exists if the guards are true. None if there is no such variable.
+    """Return ``({v: value}, guards)`` for one of ``variables`` that can have only one value: ``floor((p + 2)/3)`` for
+    ``p <= 3*v <= p + 2``. It has it where the constraints ``guards`` are true. None if there is no such variable.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
@@ -118,8 +118,8 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Return ``(value, form)`` for two constraints ``l <= c*v <= h`` with ``h - l < c``, which at most one integer
-    ``v`` satisfies: ``value`` is ``floor(h/c)``, and it satisfies them where ``form >= 0``. None if there are no such
+    """Solve two constraints ``l <= c*v <= h``, between which there is at most one integer ``v``, because ``h - l < c``.
+    Return ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere. None without such
     constraints.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
@@ -208,8 +208,8 @@ def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
 
 
 def are_ranges_nonempty(limits: Sequence[Bounds], facts: Rows) -> bool:
-    """Return whether each of the nested ranges ``limits`` is proved to contain an integer for all values of the outer
-    ones, under the constraints ``facts``. False if this is unknown.
+    """Return whether the nested ranges ``limits`` are proved to be nonempty: each contains an integer for all values of
+    the outer indices, under the constraints ``facts``. False if this is unknown.
     """
     known = facts
     for limit in limits:
@@ -278,8 +278,9 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return the inequality ``row`` at the values of the ``bound`` variables for which it is hardest to satisfy under
-    the constraints ``context``: if it holds there, it holds for all of their values. None if these values are unknown.
+    """Return the inequality ``row`` with the ``bound`` variables replaced by their values for which it is hardest to
+    satisfy, given the constraints ``context``. If it holds then, it holds for all their values. None if these values
+    are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -332,8 +333,8 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
 def _variables_from_columns(
     solved: System, variables: Sequence[Variable], columns: Sequence[int]
 ) -> dict[Variable, int]:
-    """Return the values of ``variables`` at the point of the system ``solved`` whose columns have the values
-    ``columns``. A variable that no row contains is 0.
+    """Return a dictionary from ``variables`` to their values at a point of the system ``solved``: the point at which
+    the columns, its independent variables, have the values ``columns``. A variable that no constraint contains is 0.
     """
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
@@ -342,8 +343,8 @@ def _variables_from_columns(
 def _enumerate_points(
     solved: System, variables: Sequence[Variable], limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield all integer points of the system ``solved`` as dictionaries. Raise ValueError if there are infinitely many,
-    or if ``limit`` steps do not suffice.
+    """Yield the integer points of the system ``solved``, each as a dictionary of the values of ``variables``. Raise
+    ValueError if there are infinitely many, or if more than ``limit`` steps are needed (None: no limit).
     """
     if solved.is_empty:
         return
@@ -364,8 +365,9 @@ def _enumerate_points(
 def points_of_nest(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield the points of a loop nest, in order, where the other variables have the values ``known``. One dictionary is
-    yielded each time, with changed values. Raise `ValueError` after ``limit`` steps.
+    """Yield the points of the loop nest ``nest`` in order, as dictionaries from variables to values. It is the same
+    dictionary each time, with changed values. ``known`` has the values of the variables that the nest does not bind.
+    Raise `ValueError` after ``limit`` steps.
     """
     values = dict(known or {})
     if not nest:

@@ -297,8 +297,8 @@ class AxisSizes:
 def size_symbols(
     unified: AxisClasses, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})
 ) -> dict[int, Any]:
-    """Return a dictionary from axes to size symbols, one for each group of equally long axes in ``unified``: the
-    symbols in ``known``, and new ones whose names are not in ``taken``. The key is the axis that represents the group.
+    """Return a dictionary with a size symbol for each group of equally long axes in ``unified``; its keys are the axes
+    that represent the groups. The symbols in ``known`` are used; new ones have names that are not in ``taken``.
     """
     classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
     names = (name for name in chain(SIZE_NAMES, (f"n{number}" for number in count(1))) if name not in taken)
@@ -351,7 +351,9 @@ def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
 
 
 def _letter_mistake(character: str) -> str:
-    """Return a text that says why ``character`` cannot be a letter of a product; "" if it can."""
+    """Return the reason why ``character`` cannot be an index letter in a product such as ``(ij,jk->ik)``, as text; ""
+    if it is a letter from a to z.
+    """
     if "a" <= character <= "z":
         return ""
     if "A" <= character <= "Z":

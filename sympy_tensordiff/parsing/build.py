@@ -50,8 +50,8 @@ class ThesisBuilder:
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
         """Record the operands of the binary operation ``node`` as a list, so that ``a + b + c`` is built as one sum. If
-        the left operand is of one of the ``kinds``, such as a sum, its list is continued. ``is_inverse`` says that the
-        right operand is subtracted, or is a divisor.
+        the left operand has one of the ``kinds``, its list is continued. ``is_inverse`` says that the right operand is
+        subtracted or divides.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.
@@ -83,7 +83,9 @@ class ThesisBuilder:
         )
 
     def product_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """Return the element-wise product of the operands in ``chain``, which are pairs of "is a divisor" and value."""
+        """Return the element-wise product of the operands in ``chain``, pairs ``(is divisor, value)``: ``a*b/c`` is the
+        chain ``(False, a), (False, b), (True, c)``.
+        """
         factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
         if any(map(shape_of, factors)):
             self.checked(node, self.operations.multiply, [split_coefficient(factor)[0] for factor in factors])
@@ -142,7 +144,9 @@ class ThesisBuilder:
     # -------------------------------------------------------------- products
 
     def is_entrywise(self, node: Tree) -> bool:
-        """Return whether a product is element-wise: tensors with equal letters, or a scalar and a tensor."""
+        """Return whether a product with letters, such as ``A *(ij,ij->ij) B``, is element-wise: each tensor in it has
+        all letters of the result in the same order.
+        """
         found = self.letters[node]
         output = found.output
         tensors = [group for part, group in zip(node.children, found.inputs, strict=True) if self.sizes.axes[part]]
@@ -180,8 +184,8 @@ class ThesisBuilder:
         return EinsumProduct(f"{','.join(groups)}->{output}", *values)
 
     def checked(self, node: Tree, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return ``function(*arguments)``; raise `ParseError` at ``node`` if it fails or a number in a scalar result is
-        not finite and real.
+        """Return ``function(*arguments)``. Raise `ParseError` at the position of ``node`` if the call fails, or if a
+        scalar result contains a number that is not finite and real.
         """
         with errors_at(node):
             value = function(*arguments)

@@ -195,8 +195,8 @@ def _float_value(node: Any, parts: list[float | None]) -> float | None:
 
 
 class Operations:
-    """Arithmetic on the values of one parsed text. The length of numbers is checked, and scalars that are nested too
-    deeply for SymPy are wrapped as tensor entries.
+    """The arithmetic operations by which a parser computes values. They check the length of numbers, and wrap scalars
+    that are nested too deeply for SymPy as tensor entries.
     """
 
     def __init__(self) -> None:

@@ -66,7 +66,9 @@ class Lines:
         self.done: dict[str, tuple[Any, ...]] = {}  # the recurrence of each name: values, states, rows, length
 
     def line(self, part: str) -> Line | None:
-        """Return the line in the text `part`, split into its parts; None if the text is empty."""
+        """Return the text `part`, such as ``h[t, i] = ...``, as a `Line` with its name, time, other indices and right
+        side; None if the text is blank. Raise an error if it has no such left side.
+        """
         if self.notation.is_latex:
             part = re.sub(r"\\[;,:! ]|\\(begin|end)\{aligned\}|&", " ", part)
         if not part.strip():
@@ -82,8 +84,8 @@ class Lines:
     # ------------------------------------------------------------------------ dependence
 
     def reads(self, text: str) -> list[tuple[str, str]]:
-        """Return ``(name, time)`` for each name in `text`, with the time at which it is read: ``("h", "t-1")`` for
-        ``h[t-1]``. The time is "" for a name without one.
+        """Return pairs ``(name, time)`` for all names that `text` mentions: ``("h", "t-1")`` for ``h[t-1]``, ``("x",
+        "")`` for ``x`` without a time.
         """
         found = re.finditer(rf"({self.notation.base})(?:\s*{self.notation.at})?", text)
         return [
@@ -120,9 +122,9 @@ class Lines:
     # ------------------------------------------------------------------------ scans
 
     def recurrence(self, name: str) -> tuple[Any, ...]:
-        """Return the recurrence that defines `name` as ``(values after a step, variables, initial values, sequences
-        with their row variables, known lengths, whether it runs backwards)``, the first four as dictionaries by name;
-        cached.
+        """Return the recurrence that defines `name` as a tuple: values after a step, variables, initial values,
+        sequences with their row variables (all dictionaries by name), known lengths, and whether it runs backwards. The
+        result is cached.
         """
         if name in self.done:
             return self.done[name]
@@ -183,9 +185,11 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step, and store it in ``values``. It is an expression in the
-        states before the step (``variables``) and in the current rows of sequences (``rows``, to which new ones are
-        added). Raise an error if the value depends on itself.
+        """Return the value of `name` after the current step, as an expression in the states before it (``variables``)
+        and in the current rows of sequences (``rows``, which gets new ones). ``values`` caches it. Raise an error if it
+        depends on itself.
+
+        `is_reversed` says that the recurrence runs backwards in time.
         """
         if name not in values:
             values[name] = None
@@ -197,8 +201,8 @@ class Lines:
         return values[name]
 
     def start(self, name: str) -> Any:
-        """Return the first value of the state `name` as an expression. For the line ``h[-1] = 0`` it is the scalar 0,
-        even if the state is a tensor.
+        """Return the first value of the state `name` as an expression, from the line that defines it, such as ``h[-1] =
+        x``. A plain 0 in this line gives the scalar 0, even if the state is a tensor.
         """
         line = self.starts[name]
         if found := re.fullmatch(r"\s*\\mathbf\{0\}(?:_\{(.*)\})?\s*", line.right):
@@ -207,8 +211,10 @@ class Lines:
         return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.read_outside_steps(line.right, line.rest)
 
     def shapes(self, starts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the candidates for the shapes of states, each a dictionary by name, to be tried in turn. A state whose
-        first value, in ``starts``, is a number may be a tensor: as declared, or of any shape that occurs.
+        """Return guesses of the shapes of all states of a recurrence, to be tried in turn, each a dictionary by name.
+        ``starts`` has the first values: a state that starts as a number may also be a tensor.
+
+        Such a state has the declared shape, or any shape that occurs in the text.
         """
         tensors = self.whole_text.tensors
         certain = {one: shape_of(value) for one, value in starts.items() if shape_of(value) or not value.is_number}
@@ -293,18 +299,20 @@ class Lines:
         return f"{name}_{{-1}} = h_0" if self.notation.is_latex else f"{name}[-1] = h0"
 
     def time_before(self, name: str) -> str:
-        """Return the text of the time before a step of the state `name`, such as ``t-1``; "" if it is not a state."""
+        """Return the text of the time from which a step takes the state `name`: ``t-1``, or ``t+1`` if the recurrence
+        runs backwards. "" if `name` is not a state.
+        """
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Return the expression of `text`, in which a state without a time is the tensor of its values at all times,
-        and a state at its last time is its last value. ``rest`` are the indices of the entry that the text defines, if
-        any, and ``letter`` is the name of the time variable that it may contain.
+        """Parse `text` outside of the lines for one time step: a state without a time is the tensor of its values at
+        all times, and a state at its last time is its last value. ``rest`` are the indices of the entry that the text
+        defines (None: none), and ``letter`` is the name of a time variable in it.
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return the text that replaces `match`, a name with or without a time: a new name for the stacked states
-            or for the state at the last time; the same text for anything else.
+            """Return a new name for the tensor to which `match` refers: a constant, the stacked values of a state
+            without a time, or the state at its last time. Any other text is returned unchanged.
             """
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
@@ -339,9 +347,9 @@ class Lines:
         return known[0]
 
     def scan(self, kind: str, name: str, value: Any, more: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
-        """Return a scan (recurrence over time) with the states of `name` that computes `value` in each step and
-        combines these as ``kind`` says ("stack", "last" or "sum"). ``more`` are further sequences with their row
-        variables.
+        """Return a scan (recurrence over time) that runs the recurrence which defines `name` and computes `value` in
+        each step. Its result is all of these, the last one or their sum (``kind`` "stack", "last" or "sum"). ``more``
+        maps names to further pairs: the variable of a row, and its sequence.
         """
         values, variables, initial, rows, _, is_reversed = self.recurrence(name)
         needed = needed_states([(variables[one], values[one]) for one in variables], [value])
@@ -353,7 +361,9 @@ class Lines:
         return Scan(kind, value, states, used, self.time, self.length(name), is_reversed)
 
     def stacked(self, name: str, is_before: bool = False) -> Any:
-        """Return the values of `name` at all times as one tensor; if `is_before`, the states before each step."""
+        """Return the values of `name` at all times, stacked to one tensor; with `is_before`, the values before each
+        time step.
+        """
         key = name, is_before
         if key not in self.stacks:
             self.stacks[key] = self._stacked(name, is_before)
@@ -375,8 +385,8 @@ class Lines:
     # ------------------------------------------------------------------------ the formula before the lines
 
     def value(self, head: str) -> Any:
-        """Return the expression of the formula `head`, the text before "where"; None in index notation, whose formulas
-        have a left side.
+        """Return the expression of the formula `head` before "where" in the text of a recurrence. Return None in index
+        notation, whose formulas have a left side instead.
         """
         if self.notation.has_left_sides:
             return None
@@ -414,8 +424,8 @@ class Lines:
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:
-        """Return the names that lines define and that `body` reads at some time, directly or through names that are not
-        states.
+        """Return the names that `body` reads at a time, ``h`` for ``h[t-1]``, and that a line defines. Names without a
+        first value are replaced by their definitions, so that names read in these count, too.
         """
         found: dict[str, None] = {}
         texts = [body]

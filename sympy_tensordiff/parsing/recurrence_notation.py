@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 
 class RecurrenceReader(Protocol):
-    """The protocol of a parser of texts with recurrences: the methods that the lines after "where" call."""
+    """The methods that a parser offers to the code that reads the lines after "where" in a text with a recurrence (a
+    `typing.Protocol`).
+    """
 
     notation: Notation
     tensors: dict[str, Any]
@@ -20,8 +22,8 @@ class RecurrenceReader(Protocol):
         """Return the size that `text` states, such as ``n + 1``."""
 
     def name_for(self, expr: Any) -> str:
-        """Return a new name for the expression `expr`. The caller inserts the name in a text, where it is parsed as
-        this expression.
+        """Return a new name for the expression `expr`. A text in which the caller writes this name is then parsed with
+        `expr` in its place.
         """
 
     def is_declared(self, name: str) -> bool:
@@ -34,8 +36,8 @@ class RecurrenceReader(Protocol):
 
 
 class Notation(NamedTuple):
-    """The notation of recurrences in one language: patterns for the word "where", a name, a time and indices behind it,
-    and separators of lines.
+    """The notation of recurrences in one language, as regular expressions: the word "where", a name, the brackets
+    behind it with a time and indices, and the separator of lines.
     """
 
     where: str
@@ -73,7 +75,9 @@ HEADS = {
 
 
 def plain_name(name: str) -> str:
-    """Return a LaTeX name as it is called in expressions: ``h_0`` for ``h_{0}``, ``dh`` for an upright d before h."""
+    """Return the plain form of a LaTeX name, without braces, spaces and ``mathrm``: ``h_0`` for ``h_{0}``, and ``dh``
+    for an upright d before h.
+    """
     return re.sub(r"\\(mathrm|left|right)|[\\{}() ]", "", name)
 
 

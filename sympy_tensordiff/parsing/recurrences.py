@@ -48,8 +48,9 @@ def _has_steps(lines: str, notation: Notation) -> bool:
 
 
 class RecurrenceText:
-    """A text in which names are defined by recurrences. ``tensors`` are the declared tensors; ``places`` maps the names
-    that replace parsed subexpressions in the text to these expressions.
+    """A parsed text with recurrences: a formula and the lines that define names in it. ``tensors`` maps the names of
+    declared tensors to their symbols. ``places`` has the parsed subexpressions, by the names that replace them in the
+    text.
     """
 
     def __init__(self, text: str, notation: Notation, read: Read) -> None:
@@ -126,9 +127,9 @@ class RecurrenceText:
     def read(
         self, text: str, left: str | None = None, stacked_values: Mapping[str, Any] | None = None, letter: str = ""
     ) -> Any:
-        """Return the expression of `text`, which contains no recurrences. ``left`` has the indices of the entry that it
-        defines (index notation), ``stacked_values`` the tensors of all values of names that recurrences define;
-        ``letter`` is the name of a time variable.
+        """Parse `text`, a formula without recurrences, and return its expression. ``left`` has the indices of the entry
+        that it defines, as "i" for ``y[i] = ...``. ``stacked_values`` maps names defined by recurrences to the tensors
+        of their values at all times; ``letter`` is the time variable.
         """
         known = {**self.tensors, **self.places, **(stacked_values or {})}
         alone = re.sub(r"\\mathrm|[\\{}() ]|left|right", "", text)

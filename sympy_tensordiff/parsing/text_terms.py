@@ -233,8 +233,8 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
 
 
 def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> str:
-    """Return those of ``letters``, the letters of a product of factors, that also occur in the result (``output``) or
-    in one of the factors ``others``. The product can be summed over all other letters.
+    """Return the ``letters`` of a product of factors that are still needed: those in the result (``output``) or in one
+    of the other factors ``others``. The product can be summed over the rest.
     """
     needed = set(output).union(*(own for _, own, _ in others))
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
@@ -317,7 +317,9 @@ def is_subtracted(term: Any) -> bool:
 
 
 def scalar_of(node: Any) -> Any:
-    """Return the body of a comprehension without axes, or of an entry of one; None for any other node."""
+    """Return the scalar ``s`` if `node` is a comprehension without axes whose body is ``s``, or an entry of such a
+    comprehension; None for any other node.
+    """
     tensor = node.tensor if isinstance(node, TensorEntry) else node
     return tensor.body if isinstance(tensor, TensorComprehension) and not tensor.rank else None
 
@@ -367,8 +369,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return the `Piecewise` ``expr`` rewritten without cases, by ``sign``, if it contains powers of a scalar ``s``
-    where ``s != 0`` and is 0 elsewhere, as derivatives of roots are. None for any other `Piecewise`.
+    """Return a `Piecewise` rewritten by ``sign``, without cases, if it is 0 where a scalar ``s`` is 0 and else contains
+    powers of ``s``, as derivatives of roots are. None for any other `Piecewise`.
 
     ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
     """

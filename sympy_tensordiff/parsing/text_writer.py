@@ -42,8 +42,8 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionScope:
-    """The operands of the element-wise function that is being written. Each variable of the function's template is
-    mapped to the operand's text and to its expression.
+    """The operands of the elementwise function that is being written: two dictionaries from the variables in the
+    function's definition, to the operands' texts and to their expressions.
     """
 
     variables: Mapping[Any, Piece]
@@ -51,8 +51,8 @@ class FunctionScope:
 
 
 class ThesisWriter(Rewriting):
-    """Writes one expression in the text language of Lippmann's thesis. ``declared`` are tensors whose sizes count as
-    known integers.
+    """Writes one expression in the text language of Lippmann's thesis. The symbols in the shapes of the tensors
+    ``declared`` count as sizes.
     """
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:

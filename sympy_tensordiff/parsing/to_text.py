@@ -135,7 +135,9 @@ def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], agai
 
 
 def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
-    """Return the sizes in ``expr`` that are not the length of any axis of a tensor or of ``expr`` itself."""
+    """Return the size symbols in ``expr`` that occur in no shape: neither in that of one of ``tensors``, nor in that of
+    ``expr`` itself.
+    """
     shapes = [getattr(tensor, "shape", ()) for tensor in (expr, *tensors.values())]
     fixed = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
     return expr.free_symbols - fixed - {*tensors.values()}  # type: ignore[no-any-return]

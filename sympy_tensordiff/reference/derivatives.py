@@ -98,23 +98,23 @@ SeedRule: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
 
 
 def _one_key_per_entry(prefix: Key) -> SeedRule:
-    """Return the rule that maps the position of an entry to the key ``(*prefix, *position)`` and the seed 1. Each entry
-    then has its own differential, and dual numbers compute full derivatives.
+    """Return the rule that gives each entry a derivative of its own: the entry at ``position`` gets the key ``(*prefix,
+    *position)`` with the coefficient 1. Dual numbers then compute the derivatives with respect to all entries at once.
     """
     return lambda position: (prefix + position, 1)
 
 
 def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
-    """Return the rule that gives all entries of a variable one common differential, scaled by the entries of
-    `direction`. Dual numbers then compute the derivative along it.
+    """Return the rule for dual numbers that compute the derivative along `direction`: all entries of the variable have
+    one common differential, each times its entry of `direction`.
     """
     return lambda position: ((), direction[position])
 
 
 def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) -> tuple[int, ...]:
-    """Replace the values of the variable ``wrt`` by dual numbers of ``level`` (1 for first derivatives), with the
-    differentials that the rule `seed` gives them, and return its shape. Raise `ArgumentError` if it has no value or no
-    derivative.
+    """Replace the values of the variable ``wrt`` by dual numbers, and return its shape. ``level`` is 1 for first
+    derivatives; the function `seed` gives each entry its differentials. Raise `ArgumentError` if ``wrt`` has no value
+    or no derivative.
     """
     if isinstance(wrt, TensorSymbol) and wrt.dtype is int:
         raise ArgumentError(f"{wrt} is a tensor of integers: there is no derivative with respect to it")
@@ -139,8 +139,9 @@ def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) 
 
 
 def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
-    """Return the derivatives in ``result``, an array of dual numbers, as a dense array. ``shapes`` are those of the
-    variables of differentiation; the variable of the last derivative (the highest level) comes first.
+    """Return the derivatives in ``result``, an array of dual numbers, as a dense array: the axes of ``result``, then
+    those of the variables. ``shapes`` are the shapes of the variables, in order of differentiation; the axes of the
+    last one come first.
     """
     entries = np.asarray(result, dtype=object)
     outer = entries.shape
@@ -152,8 +153,8 @@ def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.ob
 
 
 def _coefficients(number: Number, level: int) -> list[tuple[tuple[int, ...], Number]]:
-    """Return ``(index, derivative)`` for each mixed derivative that a dual number of ``level`` contains; [] if it
-    contains none.
+    """Return a pair ``(index, derivative)`` for each mixed derivative of the highest order that a dual number contains;
+    [] if it contains none. ``level`` is the depth to which dual numbers are nested.
     """
     if level == 0:
         return [((), number)]

@@ -27,8 +27,9 @@ _EXACT_TYPES = frozenset({int, bool, Fraction})
 
 
 class Dual:
-    """A dual number: a value and its derivatives, ``value + sum(parts[key] * d(key))``, with a key for each
-    differential.
+    """A dual number: a ``value`` together with its derivatives, for differentiation during evaluation. ``parts`` maps
+    the entries to differentiate with respect to, to the derivatives; it stands for ``value + sum(parts[key] *
+    d(key))``.
 
     `parts` has the derivatives that are not structurally zero, by the entry to differentiate with respect to. A dual is
     a constant for duals of a higher `level`.
@@ -121,9 +122,9 @@ def apply_chain_rule(
 def _finite_slope(
     slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
 ) -> Number:
-    """Return ``slope(n, inner)``, the partial derivative with respect to argument ``n`` at the values ``inner``. If it
-    is infinite, but the value ``result`` of the function is finite and ``argument``, argument number n, has no
-    derivatives, return 0.
+    """Return ``slope(n, inner)``, the partial derivative with respect to argument ``n`` at the values ``inner``. Return
+    0 instead of an infinite one if the function's value ``result`` is finite and ``argument`` (number ``n``) has no
+    derivatives.
     """
     try:
         factor = slope(n, inner)

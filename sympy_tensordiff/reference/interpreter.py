@@ -76,8 +76,8 @@ class Interpreter:
         self._arrays_of_nodes.clear()
 
     def inside(self, arrays: Mapping[Any, ObjectArray]) -> Interpreter:
-        """Return an interpreter that also knows ``arrays`` and has computed nothing yet; it evaluates one step of a
-        scan.
+        """Return an interpreter for one step of a scan: it knows the values ``arrays`` of tensors in addition to those
+        that this one knows, and its cache is empty.
         """
         inner = Interpreter((), {}, total=self.total)
         inner.functions, inner.arrays, inner.numbers = self.functions, {**self.arrays, **arrays}, self.numbers
@@ -204,7 +204,9 @@ class Interpreter:
         shape_at, total = self.compile_shape(tensor), self.total
 
         def read(env: Environment, position: tuple[int, ...]) -> Number:
-            """Return the entry at ``position``, after a bounds check."""
+            """Return the entry at ``position``. If it is out of bounds, raise `OutOfShapeError`, or return 0 if
+            ``total`` is set.
+            """
             shape = shape_at(env)
             for index, extent in zip(position, shape, strict=True):
                 if not 0 <= index < extent:
@@ -240,7 +242,9 @@ def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
     memo: dict[tuple[Any, ...], Any] = {}
 
     def from_cache(env: Environment, *position: tuple[int, ...]) -> Any:
-        """Return the result of ``compute`` from the cache ``memo``, or compute and store it."""
+        """Return ``compute(env, *position)``, from the cache ``memo`` if the same position and values of the free
+        symbols have occurred before.
+        """
         key = (*position, *[env.get(symbol) for symbol in free_symbols])
         if key not in memo:
             memo[key] = compute(env, *position)
@@ -254,8 +258,9 @@ def _iterate_loops(
     env: Environment,
     depth: int = 0,
 ) -> Iterator[Environment]:
-    """Yield the values of symbols (environments) at all points of nested loops, outermost first; loops before ``depth``
-    are already running.
+    """Yield ``env`` with the values of the loop indices added, for each iteration of nested ``loops``. A loop is
+    ``(index, first, last)``, outermost first; the ends are functions of the values so far. The loops before ``depth``
+    have their values in ``env``.
     """
     if depth == len(loops):
         yield env

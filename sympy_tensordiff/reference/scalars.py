@@ -67,8 +67,8 @@ def _compile_product(compile_: Compile, node: Expr) -> Compiled:
     zeros = [lambda env, choice=choice: duals.is_exact_zero(choice(env)) for choice in choices]
 
     def run(env: Environment) -> Number:
-        """Return the product, given the values of symbols; 0, without evaluating the rest, if a condition on indices
-        makes a factor 0.
+        """Return the value of the product for the values ``env`` of symbols. It is 0, and the other factors are not
+        evaluated, if a condition on indices makes a factor 0.
         """
         if _any_is_decisive(zeros, True, env):
             return 0
@@ -153,7 +153,9 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
     """
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        """Return a function that evaluates the arguments of `node` and applies the function to them."""
+        """Return a function of the environment that evaluates the first ``count`` arguments of the call `node`, and
+        returns ``function`` of their values.
+        """
         arguments = [compile_(arg) for arg in node.args[:count]]
         return lambda env: function(*[a(env) for a in arguments])
 
@@ -190,15 +192,17 @@ def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
     count = len(arguments)
 
     def value(numbers: Sequence[Number]) -> Number:
-        """Return the value of ``function`` at ``numbers``. If some of these are dual, so is the value, by the chain
-        rule.
+        """Return the value of ``function`` at ``numbers``. If some of these are dual numbers, the result is one, too:
+        it has the derivatives by the chain rule.
         """
         if any(isinstance(number, duals.Dual) for number in numbers):
             return duals.apply_chain_rule(numbers, value, slope)
         return _evaluate_at_floats(function, [duals.to_float(number) for number in numbers])
 
     def slope(n: int, numbers: Sequence[Number]) -> Number:
-        """Return the partial derivative with respect to argument ``n``."""
+        """Return the partial derivative of the called function with respect to its argument number ``n``, at the
+        arguments ``numbers``.
+        """
         dummies, derivative = _partial_derivative(function, count, n)
         return compile_(derivative)(dict(zip(dummies, numbers, strict=True)))
 

@@ -63,8 +63,8 @@ class AccessContext(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """All constraints that hold where the node is evaluated: the ranges of the enclosing loops, the conditions of
-        enclosing guards, and constraints of the same test, `tested_together`.
+        """All constraints that hold where the node is evaluated: ranges of the enclosing loops, conditions of the
+        enclosing guards, and the other constraints that the same condition tests (`tested_together`).
         """
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.tested_together)
 
@@ -76,8 +76,8 @@ class AccessContext(NamedTuple):
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 
     def inside(self, variables: Sequence[int], rows: Sequence[Constraint], kind: str) -> AccessContext:
-        """Return this context with an inner loop nest added: over `variables`, bounded by `rows`, of a binder with the
-        op `kind` (such as ``sum``).
+        """Return the context inside of a sum or comprehension in this context. ``variables`` are the indices that it
+        binds, `rows` their constraints, and `kind` is its op, such as ``sum``.
         """
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each unproven read below `roots`, as `unproven` does, but skip the nodes
-        recorded in ``self.safe``, whose reads are known to be in bounds.
+        """Yield ``(access, axis, row)`` for each read below `roots` with a bound that is not proved: the read, its axis
+        and the bound, as `unproven` does. Nodes in ``self.safe``, whose reads are known to be in bounds, are skipped.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -149,8 +149,8 @@ class Accesses:
             stack += [part for part in reversed(parts) if not isinstance(part, Access)]
 
     def outside(self, access: Access) -> Iterator[tuple[int, Constraint]]:
-        """Yield ``(axis, row)`` for each bound on an index of `access`, such as ``i <= n - 1``, that does not follow
-        from its context.
+        """Yield ``(axis, row)`` for each bound on an index of the read `access`, such as ``i <= n - 1``, that does not
+        follow from the conditions around the read.
         """
         known = (*self.facts, *access.around.rows)
         for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
@@ -188,11 +188,10 @@ class Accesses:
                 yield from ((arg, around) for arg in node.args)
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield ``(node, context)`` for the node that the entry `read` evaluates: the body of the comprehension that it
-        reads, at the indices of `read`; for an entry of another computed tensor, each argument of the tensor. `around`
-        is the context of `read`.
+        """Yield ``(node, context)`` for each node that the read `read` of a computed tensor evaluates: the body of a
+        comprehension at the indices of `read`, or each argument of another tensor. `around` is the context of `read`.
 
-        The arguments instead, if the tensor is not a comprehension; nothing, if it is in `safe`.
+        Nothing is yielded for a comprehension in `safe`.
         """
         (table,) = read.args
         if table.op != "comprehension":
@@ -219,8 +218,9 @@ class Accesses:
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
         """Split `node` by its outermost guards. Yield for each case the reads of integer tensors in its conditions,
-        then ``(case, context)``; `tests` are constraints of the loops around `node` that are tested together with the
-        conditions.
+        then ``(case, context)``, where the context `around` has these conditions added.
+
+        `tests` are constraints of the loops around `node` that are tested together with the conditions.
 
         Guarded cases are left out unless `conditional` is set.
         """
@@ -292,7 +292,9 @@ class _Check:
         self.facts = facts
 
     def run(self, roots: Sequence[Node]) -> None:
-        """Check the unproven unconditional reads below `roots`, at most ``MAX_UNPROVEN_READS`` of them."""
+        """Raise `OutOfShapeError` if a read below `roots` that is always evaluated is out of bounds for every size.
+        Only the first ``MAX_UNPROVEN_READS`` reads that are not proved in bounds are checked.
+        """
         found = Accesses(self.graph, self.facts, conditional=False).unproven(roots)
         for access, axis, inside in islice(found, MAX_UNPROVEN_READS):
             self.check(access, axis, inside)
@@ -346,9 +348,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return a dictionary from the loop indices in `bound`, innermost first, to the values at which the constraint
-        `inside` is closest to being violated. None if they are not unique, or if not every size has such a point in the
-        loops (whose constraints are `around`).
+        """Return the values of loop indices in `bound` at which the constraint `inside` is closest to being violated,
+        as a dictionary. None if they are not unique, or if for some sizes the loops, with the constraints `around`, do
+        not reach that point.
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)
@@ -360,9 +362,9 @@ class _Check:
     def suggested_limit(
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
-        """Return a loop limit to suggest to the user so that the read is in bounds, as ``(hint, end)`` or
-        ``(hint, first, last)``, where ``hint`` is a remark for the message or empty; None if no limit is known.
-        `inside` is the violated bound, `place` its context, and `values` are the indices at which it is violated.
+        """Return a loop limit to suggest to the user, with which a read would be in bounds: ``(hint, end)`` or ``(hint,
+        first, last)``, where ``hint`` is a remark or ""; None if none is known. `inside` is the violated bound, `place`
+        its context, and `values` are the indices at which it is violated.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

@@ -91,8 +91,8 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 class _Simplification:
-    """The state of `simplify`: the current roots, the nodes below them, their weight (length as text) and cost, and
-    limits on both.
+    """The state of a call of `simplify`: the current roots, the nodes below them, their weight (the length as text) and
+    cost, and the limits for weight and cost.
     """
 
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
@@ -106,8 +106,8 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def replace_unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Replace the roots by the result of `step`, unless that is longer as text or more costly to compute. In that
-        case try the smaller steps `parts` one by one, under the same test.
+        """Replace ``self.roots`` by the result of `step`, unless that is longer as text or more costly to compute. If
+        it is, try each of the smaller steps `parts` under the same condition.
         """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
@@ -126,15 +126,15 @@ class _Simplification:
             self.replace_unless_heavier(part)
 
     def costs_no_more(self, changed: Sequence[Node]) -> bool:
-        """Return whether the roots `changed` may replace the current ones by their cost (`CostModel.is_no_worse`), with
-        at most `SLACK` times the operations of the first roots.
+        """Return whether the roots `changed` may replace the current ones: they cost no more (`CostModel.is_no_worse`),
+        and take at most `SLACK` times the operations of the original roots.
         """
         value, current = self.model.value, self.cost(self.roots)
         most = SLACK * value(self.cost(self.first).operations)
         return self.model.is_no_worse(self.cost(changed), current, self.given, most / max(1, value(current.operations)))
 
     def cost(self, roots: Sequence[Node]) -> Cost:
-        """Return the cost of `roots`, which is computed once, and only where a comparison needs it."""
+        """Return the cost of `roots`; it is computed when first needed, and then remembered."""
         key = tuple(roots)
         if key not in self.costs:
             self.costs[key] = self.model.of(roots)
@@ -165,8 +165,8 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
 
 
 def _factored_repeatedly(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], factor: Step) -> list[Node]:
-    """Return `roots` with common factors taken out by `factor` and then nested products and sums merged, in turn until
-    nothing changes.
+    """Return `roots` with common factors taken out by `factor` and nested products and sums then merged, again and
+    again until nothing changes.
 
     In the Hessian of a network each turn finds the common factors of one layer. The cost is compared once for all.
     """
@@ -196,8 +196,8 @@ MOST_OPERANDS = 10
 
 
 def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each product inside a product, and each sum inside a sum, merged into the outer one, if only
-    the outer one uses it.
+    """Return `roots` with nested products, and nested sums, merged: ``(a + b) + c`` becomes ``a + b + c``, unless
+    another node uses ``a + b``, too.
 
     `nodes` are all nodes below the roots, arguments first.
     """
@@ -237,7 +237,9 @@ def _remaining_nodes(roots: Sequence[Node], inside: set[Node]) -> list[Node]:
 
 
 def _operands(node: Node, inside: set[Node]) -> list[Operand]:
-    """Return the operands of the product `node`; an operand in `inside` is replaced by its own operands."""
+    """Return the operands of the product `node` with their labels; an operand in `inside`, a product itself, is
+    replaced by its own operands.
+    """
     parts: list[Operand] = []
     stack: list[Operand] = list(zip(node.args, node.data.inputs, strict=True))[::-1]
     while stack:
@@ -328,8 +330,8 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return ``x`` if `term` is a product ``x*(a + c)`` of a tensor ``x`` and a sum of a scalar ``a`` and a number
-    ``c``; an addition can join it with multiples of ``x``. None for other terms.
+    """Return ``x`` if `term` is a product ``x*(a + c)`` with a number ``c``, as in ``x*(a - 1)``: multiplied out, it
+    has a multiple of ``x``, which can be joined with others. None for other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

@@ -44,7 +44,9 @@ class _Quotients(PairJoiner):
         return self.product(node) if node.op in ("mul", "ein") else node
 
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` contains ``1/sqrt(u)`` as a factor, so that it may be the divisor of an arccosine."""
+        """Whether `factor` contains a factor ``1/sqrt(u)``, so that a rule of `joined` may merge it with an arccosine,
+        as in ``acos(c)/sqrt(1 - c**2)``.
+        """
         return any(map(_is_inverse_root, self.graph.factors(factor)))
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:

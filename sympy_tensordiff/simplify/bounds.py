@@ -56,8 +56,8 @@ from sympy_tensordiff.simplify.remainders import CASES_LIMIT, systems_by_remaind
 def tighten(
     graph: Graph, nodes: Iterable[Node], facts: Rows, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
-    """Return `nodes` with tight loop bounds and without guards that `facts` imply. The variables in `sizes` are sizes,
-    which no sum binds; comprehensions in `written` (None: all) stay as the user wrote them.
+    """Return `nodes` with tight loop bounds, and without guards that `facts` imply. ``sizes`` has the variables that
+    are sizes. Comprehensions in `written` (None: all) were written by the user, and stay.
 
     A table that turns out to hold one number, or entries of another tensor as they are, is read there instead, unless
     it is among those ``written`` by the user (None: all of them are). Shared nodes are visited once.
@@ -165,9 +165,9 @@ class _Tighten:
         return self.graph.truth(False) if is_implied(Constraint("ge", -difference - 1), facts) else node
 
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies: ``x[i, j]`` if it reads the entry ``[j, i]`` of a comprehension over (a,
-        b) with the body ``x[b, a]``. If the body is not a read or a number, or if the user wrote the comprehension,
-        return `read`. `node` is `read` before its arguments were tightened.
+        """Return the entry that `read` copies: ``x[i, j]``, if `read` is the entry ``[j, i]`` of a comprehension over
+        (a, b) with the body ``x[b, a]``. Return `read` itself if the comprehension does not just copy entries or
+        numbers, or if the user wrote it. `node` is `read` before it was simplified.
         """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
@@ -175,14 +175,16 @@ class _Tighten:
         return self.graph.entry(table, read.data) if table.args[0].op in ("const", "read") else read
 
     def comprehension(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return the comprehension `node` with the constraints in its body tightened, given the ranges of its axes."""
+        """Return the comprehension `node` with a simplified body: constraints in it are left out if the ranges of the
+        axes, or the constraints `facts` that hold around the node, imply them.
+        """
         variables, rows, body = self.graph.open_shared(node, atoms_in(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node`, a product, maximum or minimum over a range, with a tightened body and bounds; each index is
-        then bounded by outer indices only.
+        """Return `node`, a product, maximum or minimum over a range, with tighter bounds, in which each index is
+        bounded by outer indices only, and with its body simplified by them.
         """
         graph = self.graph
         variables, rows, body = graph.open_shared(node, atoms_in(facts))
@@ -252,8 +254,9 @@ class _Tighten:
         return (yield self.visit(new, facts)) if new_body.op == "guard" and new is not node else new
 
     def apply_equation(self, row: Constraint, body: Node, solution: Substitution) -> Node:
-        """Return `body` with the variables in `solution` replaced, where `solution` solves the equation `row`. If `row`
-        contains tensor entries, replace only where the result depends on fewer indices.
+        """Return `body`, which is evaluated only where the equation `row` holds, with the variables in `solution`
+        replaced by their values from this equation. If `row` contains entries such as ``p[i]``, replace only if `body`
+        then depends on fewer indices.
         """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
@@ -261,7 +264,7 @@ class _Tighten:
 
     def needed_rows(self, rows: Rows, body: Node, facts: Rows) -> Recursion[Rows]:
         """Return the constraints `rows` of a guard around `body` without redundant ones. A constraint is redundant if
-        `body` is 0 wherever only this constraint fails, for instance because a sum in it is empty there.
+        `body` is 0 wherever it is false: ``i >= 1`` around ``Sum_{j < i} x[j]``, which is an empty sum for i = 0.
 
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.
@@ -334,7 +337,8 @@ class _Tighten:
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
         """Return the sum of `body` over `variables` in the range `rows`, without the variables that can have only one
-        value: `single` maps these to their values. None if `single` is None, or if nothing changes.
+        value. `single` is ``(dictionary from these variables to their values, further constraints)``. None if `single`
+        is None, or if nothing changes.
         """
         if single is None:
             return None
@@ -355,8 +359,8 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Return whether each term of `node` is one sum times other factors, at least one of which may be undefined, such
-    as a quotient. A guard around `node` may then be needed to keep that factor from being evaluated.
+    """Return whether `node` consists of terms that are one sum times other factors each, of which one may be undefined,
+    such as a quotient. The caller may then need a guard around `node`, so that this factor is not evaluated.
     """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
@@ -389,8 +393,8 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Rows) -> str:
 def nest(
     graph: Graph, rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], Rows]:
-    """Return ``(bounds, rest)``: the loop bounds of `variables` in an order in which each depends on outer ones only,
-    and the constraints in `rows` that contain none of `variables`.
+    """Return ``(bounds, rest)`` for loops over `variables` in the range `rows`: the bounds of each loop, which depend
+    on outer loops only, and the constraints in `rows` without any of `variables`. ``facts`` are known constraints.
 
     Raise `LoopBoundError` if no loop nest expresses the rows; the message has the names of the variables.
     """

@@ -136,9 +136,11 @@ class ScaledTerm(NamedTuple):
 def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
-    """Return the entries `roots` with differences of nearly equal numbers, such as ``exp(u) - 1``, replaced by forms
-    that lose no digits. `arrays` are the tensors that store the first roots, and `products` maps other stored tensors
-    to their entries: the rules look into reads of both.
+    """Return the formulas `roots` with differences of nearly equal numbers, such as ``exp(u) - 1``, replaced by forms
+    that lose no digits. `arrays` are the tensors that store the first of the roots; `products` maps other stored
+    tensors to their formulas.
+
+    The rules look into reads of both.
     """
     tables = {**products, **dict(zip(arrays, roots, strict=False))}
     roots = with_covariances(graph, roots, tables)
@@ -181,8 +183,8 @@ class _Rewriter:
         """From differences that became choices between two forms to the differences as they were written."""
 
     def form_or_spread(self, node: Node) -> Node:
-        """Return the entry `node` rewritten by the rules against cancellation. If no rule applies to an addition, its
-        products are multiplied out, and the rules are tried on the result; `node` itself is returned if this fails too.
+        """Return the entry `node` rewritten by the rules against cancellation. If none applies to an addition, products
+        in it are multiplied out and the rules tried again; if this fails, too, return `node` itself.
         """
         found = self.form(node)
         is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
@@ -233,8 +235,8 @@ class _Rewriter:
         return node.op != "mul" or self.has_parts_of_products(node)
 
     def has_parts_of_products(self, node: Node) -> bool:
-        """Return whether `node`, or the formula of an entry that it reads, contains a part to which a rule for products
-        may apply: a function that has a rule, or an addition with a number.
+        """Return whether a rule for products may apply inside of `node`, or of the formula of an entry that it reads:
+        there is a function that has such a rule, or an addition with a number.
         """
         pending = [node]
         while pending:
@@ -252,13 +254,14 @@ class _Rewriter:
         return self.parts_of_products[node]
 
     def is_read(self, node: Node) -> bool:
-        """Return whether `node` is an entry of a stored array for which the rules use the formula of the entry."""
+        """Return whether `node` reads an entry of a stored array whose formula is known; the rules then also look into
+        the formula.
+        """
         return node.op == "read" and node.args[0] in self.entries
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
-        inside. Reads below more than `depth` operations stay. Reads in these formulas are replaced in turn, up to
-        `reads` formulas deep.
+        inside. Reads below more than `depth` operations stay; formulas are opened within formulas up to `reads` times.
         """
         if self.is_read(node):
             table = self.entries[node.args[0]]
@@ -273,8 +276,8 @@ class _Rewriter:
         return self.graph.with_args(node, args)
 
     def is_bounded_quotient(self, node: Node) -> bool:
-        """Return whether `node` reads an array of quotients such as ``(1 - x**2)/(1 + x**2)``, whose own formula is
-        computed without overflow. As a factor of a product with more axes, it need not be computed again there.
+        """Return whether `node` reads an array of quotients such as ``(1 - x**2)/(1 + x**2)``, whose entries are
+        computed in a form that cannot overflow. The quotient then need not be written out where `node` is a factor.
         """
         if not self.is_read(node):
             return False
@@ -298,8 +301,9 @@ class _Rewriter:
         return self.graph.add(terms)
 
     def form_as_written(self, node: Node) -> Node:
-        """Return the scalar `node` rewritten by the rules against cancellation for its operation (sum, power, product,
-        logarithm, arccosine). Formulas are not substituted for its reads.
+        """Return the scalar `node` rewritten so that it loses no digits by cancellation, by the rules for its operation
+        (sum, power, product, logarithm, arccosine). Array entries in it are left as they are, not replaced by their
+        formulas.
         """
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
@@ -325,8 +329,8 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return `node`, a logarithm or a product with exponentials, in which differences ``exp(a) - exp(b)`` that a
-        rule has rewritten are plain differences again: a later pass divides all exponentials by the largest one.
+        """Return `node`, a logarithm or a product with exponentials, with differences that a rule has rewritten as
+        plain ``exp(a) - exp(b)`` again. A later pass can then divide all exponentials by the largest one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):
@@ -389,8 +393,8 @@ class _Rewriter:
         return None
 
     def of_terms_with_a_factor(self, node: Node) -> Node | None:
-        """Return the addition `node` in the form of a rule for several terms, applied to the terms with one common
-        factor: ``c*(1/(x + 1) - 2/x + 1/(x - 1))``. None if no rule applies.
+        """Return the addition `node` after a rule for several terms is applied to its terms with one common factor, as
+        to ``c/(x + 1) - 2*c/x + c/(x - 1)``. None if no rule applies.
         """
         graph = self.graph
         factors = [graph.factors(graph.split_coefficient(arg)[1]) for arg in node.args]
@@ -410,9 +414,11 @@ class _Rewriter:
         return None
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
-        """Return the addition `node` with its products multiplied out, if a rule then applies to a pair of the terms,
-        as in ``(1 + x)*exp(x) - 1``, which becomes ``expm1(x) + x*exp(x)``, or if so many terms cancel that no more
-        than before remain. Else None; also None if the result has at least two function calls more.
+        """Return the addition `node` with its products multiplied out if that simplifies it: a rule applies to two of
+        the terms, as ``(1 + x)*exp(x) - 1`` becomes ``expm1(x) + x*exp(x)``, or so many terms cancel that no more
+        remain than before. Else None.
+
+        Also None if a rule applies but the result has at least two function calls more.
         """
         graph = self.graph
         terms: list[Node] = []
@@ -468,8 +474,8 @@ class _Rewriter:
         return None
 
     def functions_less_number(self, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum of several functions and a number, ``2*cos(u) + cos(v) - 3``, as ``2*(cos(u) - 1) + (cos(v) -
-        1)`` with a rule applied to each difference; None for other sums.
+        """Return a sum of functions and a number that cancel, ``2*cos(u) + cos(v) - 3``, as ``2*(cos(u) - 1) + (cos(v)
+        - 1)``, with a rule applied to each difference; None for other sums.
         """
         graph = self.graph
         numbers = [term.factor for term in terms if term.base is graph.one]
@@ -517,8 +523,8 @@ class _Rewriter:
         return self.monomials[base]
 
     def inside_choice(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` for a choice `one`, with `other` added to both values of the choice. None unless
-        `other` cancels a term of a value: ``log(exp(u) - 1) - u`` is ``log1p(-exp(-u))`` for large u.
+        """Return ``one + other``, with `other` added in both branches of the choice `one`, if that cancels a term:
+        ``log(exp(u) - 1) - u`` is ``log1p(-exp(-u))`` in a branch for large u. None if no term cancels.
         """
         graph, choice = self.graph, one.base
         if choice.op != "select" or not any(form.op == "add" for form in choice.args[1:]):
@@ -531,8 +537,8 @@ class _Rewriter:
         return self.noted("(a - b if c else d) + b", graph.scale(one.factor, graph.select(choice.args[0], *forms)))
 
     def difference_of_terms(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` by the first rule that applies to the terms in this order, such as ``exp(u) - 1`` by
-        expm1; None if none applies. `joined` tries both orders.
+        """Return the sum ``one + other`` in a form without cancellation, by the first rule that applies: ``expm1(u)``
+        for ``exp(u) - 1``. None if no rule applies to the terms in this order; `joined` tries both orders.
         """
         graph, factor = self.graph, one.factor
         if (found := self.with_common_factors(one, other)) is not None:
@@ -609,8 +615,8 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def close_logarithms(self, one: Node, other: Node) -> Node | None:
-        """Return ``one - other``, accurate also for close arguments, for two logarithms like ``log(k + c*u**2)`` that
-        an earlier rule has replaced by a form without overflow; None for other nodes.
+        """Return ``one - other`` in a form that is accurate for nearly equal values. Both must be logarithms such as
+        ``log(k + c*u**2)`` that an earlier rule has rewritten to avoid overflow; None for other nodes.
         """
         if one not in self.written_logarithms or other not in self.written_logarithms:
             return None
@@ -622,8 +628,8 @@ class _Rewriter:
         return self.graph.select(condition, near, self.graph.add((one, self.graph.neg(other))))
 
     def with_common_factors(self, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other`` as the common factors of both times a difference that a rule has rewritten; None if no
-        rule applies to the difference.
+        """Return ``one + other`` as a product of the factors that both have in common and a difference that a rule can
+        rewrite: ``y*exp(x) - y`` as ``y*expm1(x)``. None without common factors, or if no rule applies.
         """
         graph = self.graph
         powers = self.powers_of(one.base), self.powers_of(other.base)
@@ -861,7 +867,9 @@ _IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.lo
 
 
 def _functions_of_factors(graph: Graph, addition: Node) -> set[Any]:
-    """Return the functions that are factors of terms of the addition, also with exponents."""
+    """Return the functions that occur as factors, or as bases of powers that are factors, in the terms of ``addition``:
+    exp and sin for ``2*exp(u) + sin(v)**2``.
+    """
     factors = [part for term in addition.args for part in graph.factors(term)]
     bases = [part.args[0] if part.op == "pow" else part for part in factors]
     return {base.data for base in bases if base.op == "call"}
@@ -890,8 +898,8 @@ def _powers(graph: Graph, product: Node) -> dict[Node, Number]:
 
 
 def _is_part(exponent: Number, other: Number) -> bool:
-    """Return whether the power ``b**exponent`` may be taken out of ``b**other``: the rest is an integer power of the
-    same sign. This holds for 1/2 and 3/2, or -1 and -2.
+    """Return whether ``b**exponent`` may be taken out of ``b**other``, as for the exponents 1/2 and 3/2, or -1 and -2:
+    what remains is 1, or an integer power with the sign of `exponent`.
     """
     rest = Fraction(other) - Fraction(exponent)
     return rest == 0 or (rest.denominator == 1 and rest * exponent > 0)

@@ -35,8 +35,9 @@ SKETCH = 48
 
 
 class Signed(NamedTuple):
-    """A node in two equal forms: `alone`, for use by itself, and ``number*core``, for use as a factor, where ``core``
-    has a canonical sign and ``number`` moves in front of the product.
+    """A node in two equal forms: `alone` is printed where the node is used by itself, ``number*core`` where it is a
+    factor. Then ``number`` moves in front of the product, and ``core`` has a canonical sign, as ``a - b`` for
+    ``b - a``.
     """
 
     alone: Node
@@ -47,9 +48,8 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``a - b`` and ``b - a`` as multiples of one node, which is computed once; for printing
-    (`for_readers`), common divisors of terms are taken out, too. Nodes of whole tensors are unchanged; so are the
-    expressions that read entries of these, unless `mixed`.
+    """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once.
+    Whole-tensor nodes are unchanged; so are, unless `mixed`, expressions that read entries of these.
 
     With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
     Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,
@@ -62,8 +62,8 @@ def with_canonical_signs(
 
 
 class _Signs:
-    """A memoised rewriting of nodes so that ``a - b`` and ``b - a`` become multiples of one node. It has the options of
-    `with_canonical_signs` and, in ``done``, the result for each node.
+    """Rewrites nodes so that ``a - b`` and ``b - a`` become multiples of one node. The result for each node is stored
+    in ``done``; the options are those of `with_canonical_signs`.
     """
 
     def __init__(self, graph: Graph, for_readers: bool, mixed: bool) -> None:
@@ -94,8 +94,8 @@ class _Signs:
         return self.root(node) if node.op == "comprehension" and not node.has_tensor_ops else node
 
     def within(self, node: Node) -> Node:
-        """Return `node` with canonical signs, rewritten bottom-up. A new node keeps the label (name for readers) of the
-        node it replaces.
+        """Return `node` with canonical signs, so that ``a - b`` and ``b - a`` below it become multiples of one node.
+        The name that a node has for readers passes to the node that replaces it.
         """
         for part in reachable(node):
             if part not in self.done:
@@ -105,7 +105,9 @@ class _Signs:
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
-        """Return `node`, whose arguments are already in this form, as a number times a node with a canonical sign."""
+        """Return `node` as a number times a node with a canonical sign: ``b - a`` is -1 times ``a - b``. The arguments
+        of `node` are in this form already, in ``done``.
+        """
         is_whole = node.has_tensor_ops and not (self.mixed and not node.shape and not takes_tensors(node))
         if is_whole or not node.args:
             return Signed(node, 1, node)
@@ -134,9 +136,9 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the select `node` as a number times a select: the sign of its first value is taken out and, with
-        ``for_readers``, the number that leaves the shortest values. `args` are its condition and its values in this
-        form.
+        """Return the select `node`, ``x if c else y``, as a number times a select. The number is the sign of the first
+        value that is not 0, with ``for_readers`` times the one that makes the printed form shortest. `args` are the
+        condition and the two values as `Signed`.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])
@@ -217,8 +219,8 @@ def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
-    """Return ``-node`` with a difference inside of `node` swapped, ``b - a`` for ``a - b``, so that no minus sign is
-    needed; None if there is no such difference. `uses` counts the uses of nodes.
+    """Return ``-node`` without a minus sign, by swapping a difference in `node`: ``b - a`` for ``a - b``. None if there
+    is no such difference; `uses` counts the uses of nodes.
     """
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
@@ -234,8 +236,8 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
 
 
 def _front_number(values: Sequence[Signed]) -> int | Fraction:
-    """Return the positive number to write in front of the choice between `values` so that the printed form is the
-    shortest; 1 for floats.
+    """Return the positive number to write in front of a choice between `values`, so that the printed form is the
+    shortest: 2 for ``2*x`` and ``4*y``. It is 1 for floats.
     """
     numbers = [value.number for value in values]
     content = content_of(numbers)
@@ -244,7 +246,9 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
     signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
 
     def length(front: int | Fraction) -> int:
-        """Return the number of characters for writing all values with `front` as the number in front."""
+        """Return the number of characters of all numbers to print if `front` is taken out of the values: those of
+        `front`, and those of the remaining coefficients.
+        """
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 
     fronts: list[int | Fraction] = [1, *(number for number, _ in signs)]
@@ -252,15 +256,15 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
 
 
 def _signs_of(number: int | Fraction, is_sum: bool) -> int:
-    """Return the number of characters for writing the positive `number` as a factor; if it multiplies a sum (`is_sum`),
-    it counts twice, as a factor of each term.
+    """Return how many numbers must be written for the positive factor `number`: 0 for 1, 1 for 3 or 1/3, 2 for 2/3. If
+    it multiplies a sum (`is_sum`), return twice as many.
     """
     return ((number.numerator != 1) + (number.denominator != 1)) * (1 + is_sum)
 
 
 def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
-    """Return ``-choice`` without a minus sign in front: in each value of the choice a difference is swapped, or the
-    sign moves into an odd function. None if a value has neither.
+    """Return ``-choice`` for the select `choice` without a minus sign in front: in each branch a difference is swapped,
+    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither.
     """
     values = []
     for value in choice.args[1:]:
@@ -315,7 +319,8 @@ def content_of(numbers: Sequence[Number]) -> int | Fraction:
 
 
 def common_number(numbers: Sequence[Number]) -> int | Fraction:
-    """Return the number in front of an addition with the coefficients `numbers`: their greatest common divisor.
+    """Return the number to take out of an addition with the coefficients `numbers`, their greatest common divisor: 2
+    for ``4*a + 6*b``, which becomes ``2*(2*a + 3*b)``.
 
     It is 1 instead of a fraction that leaves no fewer numbers, or more digits: ``a + b/2`` is not ``(2*a + b)/2``.
     """
@@ -328,13 +333,13 @@ def common_number(numbers: Sequence[Number]) -> int | Fraction:
 
 
 def _digits(number: int | Fraction) -> int:
-    """Return the number of digits of `number` as a coefficient, in which 1 is not written."""
+    """Return the number of digits of `number` as a coefficient: 2 for ``2/3``, 0 for 1, which is not written."""
     return sum(len(str(part)) for part in (number.numerator, number.denominator) if part != 1)
 
 
 def _sample_below(node: Node) -> list[Node]:
-    """Return `node` and all nodes below it, breadth first, as the data for a comparison with another node; [] if there
-    are more than ``SKETCH``.
+    """Return `node` and all nodes below it, breadth first, as a sample by which two nodes can be compared; [] if there
+    are more than ``SKETCH`` nodes.
     """
     found = list(islice(breadth_first(node, lambda part: part.args), SKETCH + 1))
     return found if len(found) <= SKETCH else []
@@ -357,8 +362,8 @@ def _name(node: Node) -> str:
 
 
 def _form_key(form: Affine) -> tuple[Any, ...]:
-    """Return a sort key of an affine index form, the least for forms of few terms. Two forms keep their order if all
-    variable numbers are shifted by the same amount.
+    """Return a sort key of an affine index form, which puts forms of few terms first. The order of two forms does not
+    change if all variable numbers are shifted by the same amount.
     """
     terms = [((v < 0, v, "") if isinstance(v, int) else (2, 0, repr(v)), c) for v, c in form.terms]
     return len(terms), tuple(sorted(terms)), form.constant

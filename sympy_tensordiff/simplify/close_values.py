@@ -108,8 +108,8 @@ def _call_of(
     """
 
     def rule(graph: Graph, u: Node) -> Node:
-        """Return ``factor*function(of_argument*u)**power``, by which a difference such as ``cos(u) - 1`` is
-        replaced.
+        """Return ``factor*function(of_argument*u)**power``, the formula that replaces a sum with a number:
+        ``-2*sin(u/2)**2`` for ``cos(u) - 1``.
         """
         value = graph.call(function, (graph.scale(of_argument, u),))
         return graph.scale(factor, graph.pow(value, graph.const(power)))
@@ -187,8 +187,9 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
-    """Return ``(1 + u)**p`` computed by exp and log1p where ``abs(u) < 1/2``, if a divisor in `u` occurs in `p`, as in
-    ``(1 + r/m)**(m*t)``, or a factor of `u` is a divisor in `p`, as in ``(1 + c*u)**(-1/c)``; None for other powers.
+    """Return ``(1 + u)**p`` as a select that uses exp and log1p where ``abs(u) < 1/2``; None for other powers. This
+    requires a divisor in `u` that occurs in `p`, as in ``(1 + r/m)**(m*t)``, or a factor of `u` that divides in `p`, as
+    in ``(1 + c*u)**(-1/c)``.
 
     The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """
@@ -218,8 +219,8 @@ def power_less_one(graph: Graph, base: Node, exponent: Node) -> Node | None:
 
 
 def value_less_tangent(graph: Graph, u: Node, p: Node) -> tuple[Node, Node]:
-    """Return ``(value, linear part)``, two nodes without cancellation: ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)`` for
-    ``u > -1``, and ``p*u*(1 + u)**(p - 1)``.
+    """Return nodes for ``(1 + u)**p - 1 - p*u*(1 + u)**(p - 1)``, computed without cancellation for small ``u > -1``,
+    and for the subtracted linear part, ``p*u*(1 + u)**(p - 1)``.
 
     With ``v = log1p(u)`` the first is ``p*exp(p*v)*(v - u/(1 + u)) - exp(p*v)*(expm1(-p*v) + p*v)``.
     """
@@ -283,8 +284,8 @@ def softplus_less_slope(graph: Graph, node: Node) -> Node | None:
 
 
 def logaddexp_in_parts(graph: Graph, node: Node) -> Node | None:
-    """Return a sum with ``c*softplus(u)`` and terms that ``c*u`` cancels in part, as ``x - softplus(x - y)``, as
-    ``c*softplus(-u)`` and the terms that are left, ``y - softplus(y - x)``, for positive u; None for other sums.
+    """Return the sum `node` with ``c*softplus(u)`` computed as ``c*u + c*softplus(-u)`` for positive u, if other terms
+    cancel a part of ``c*u``: ``x - softplus(x - y)`` becomes ``y - softplus(y - x)``. None for other sums.
     """
     for term in node.args:
         value = next((part for part in graph.factors(term) if part.op == "call" and part.data is softplus), None)
@@ -316,8 +317,8 @@ def _terms_multiplied_out(graph: Graph, product: Node) -> list[Node]:
 
 
 def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
-    """Return the `logarithm` of ``exp(u) + c*expm1(u)``, as ``p + (1 - p)*exp(u)`` is written, by log1p where its
-    argument is close to 1; None for other logarithms.
+    """Return the `logarithm` of ``exp(u) + c*expm1(u)`` by log1p where its argument is close to 1, else as it is; None
+    for other logarithms. ``log(p + (1 - p)*exp(u))`` has been rewritten to this form.
     """
     (argument,) = logarithm.args
     for power in argument.args if argument.op == "add" else ():
@@ -334,8 +335,8 @@ def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
 
 
 def common_difference(graph: Graph, node: Node) -> Node | None:
-    """Return a sum with the terms of a difference, as ``a`` and ``-b``, and products with this difference as a factor,
-    as ``(a - b)**2*c``, with ``a - b`` as a factor of all these terms; None for other sums.
+    """Return an addition with ``a - b`` factored out of the terms ``a``, ``-b`` and a product with this difference:
+    ``(a - b)*(1 + (a - b)*c)`` for ``a - b + (a - b)**2*c``. None for other additions.
     """
     for term in node.args if len(node.args) > 2 else ():
         for factor in graph.factors(term) if term.op == "mul" else ():

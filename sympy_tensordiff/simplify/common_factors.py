@@ -94,7 +94,7 @@ class PowerProduct(NamedTuple):
 
 
 def product_of(graph: Graph, term: Node) -> PowerProduct:
-    """Return the node `term` as a product."""
+    """Return the node `term` as a `PowerProduct`: a number times powers of other nodes."""
     number, core = graph.split_coefficient(term)
     return PowerProduct(number, {} if core is graph.one else _powers_of(graph, core))
 
@@ -116,7 +116,9 @@ def grouped(graph: Graph, body: Node) -> Node:
 
 
 def _in_groups(graph: Graph, addition: Node) -> Node:
-    """Return `addition` with groups of terms written as products, the group that saves the most signs first."""
+    """Return `addition` with terms that have common factors grouped, if that makes the formula shorter: ``a*b + a*c +
+    d`` becomes ``a*(b + c) + d``. The group that saves the most signs is formed first.
+    """
     if addition.op != "add" or len(addition.args) > MAX_TERMS:
         return addition
     length = quotients_of(graph).length
@@ -162,8 +164,8 @@ def with_sums_joined(graph: Graph, addition: Node) -> Node:
 def with_common(
     graph: Graph, terms: Sequence[PowerProduct], common: Powers, finish: Callable[[Node], Node]
 ) -> PowerProduct:
-    """Return the sum of `terms`, all of which have the factors `common`, as one product: `common` times ``finish(sum of
-    the terms without common)``.
+    """Return the sum of `terms`, which all have the factors `common`, as ``common*finish(rest)``, where the rest is the
+    sum of the terms without these factors. ``finish(rest)`` returns an equal node, which may be simpler.
     """
     left = [
         node_of(graph, term._replace(powers={base: e - common.get(base, 0) for base, e in term.powers.items()}))
@@ -183,8 +185,9 @@ def joined_groups(
     terms: Sequence[PowerProduct],
     joined: Callable[[Sequence[PowerProduct], Powers], PowerProduct | None],
 ) -> list[PowerProduct]:
-    """Return `terms` with groups that have common factors replaced by ``joined(group, common factors)``, unless this is
-    None. Groups that save the most signs come first.
+    """Replace groups of `terms` that have common factors by ``joined(group, common factors)``, and return the new list
+    of terms. The groups that save the most signs come first; a group for which ``joined`` returns None is left
+    unchanged.
     """
     terms = list(terms)
     while len(terms) > 1:
@@ -200,8 +203,8 @@ def joined_groups(
 
 
 def _groups(graph: Graph, terms: Sequence[PowerProduct]) -> list[tuple[tuple[int, ...], Powers]]:
-    """Return the positions of `terms` with common factors, and these factors: the groups that save the most signs
-    first, at most `MAX_TRIED_GROUPS`.
+    """Return ``(positions, factors)`` for each group of at least two `terms` with common factors: the positions of the
+    terms, and these factors. The groups that shorten the text most come first, at most `MAX_TRIED_GROUPS`.
 
     At least two terms have the common exponent, so ``3*x**2 + 2*x`` is not a group. A size alone is not a common
     factor: it would turn the mean in each term into a bracket.

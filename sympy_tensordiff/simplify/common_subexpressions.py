@@ -145,8 +145,9 @@ class Parts:
         self._numbers = self._always_finite()
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node`. In a product, a quotient that occurs in other products is one argument. The
-        only argument of a sum or other binder is its body, always with the same new names for the bound variables.
+        """Return the arguments of `node` for the search for common subexpressions. A quotient that occurs in several
+        products is one argument of each. A sum or other binder has its body as the only argument, always with the same
+        new names for the bound variables.
         """
         if node.op not in BINDERS:
             return self._grouped.get(node, node.args)
@@ -189,8 +190,8 @@ class Parts:
         return around
 
     def _conditions_of_choices(self, roots: Sequence[Node]) -> dict[Node, frozenset[Node]]:
-        """Return a dictionary from nodes to the conditions of the choices around them: a node is evaluated exactly
-        where these are true. Conditions on bound variables that do not occur in the node are left out.
+        """Return a dictionary from nodes to the conditions of the selects around them: a node is evaluated only where
+        these are true. Conditions on bound variables that do not occur in the node are left out.
 
         A node has no entry if its uses are under different conditions, none of which implies the others, or under more
         than ``MAX_CONDITION_COMBINATIONS``.
@@ -221,8 +222,8 @@ class Parts:
         return found
 
     def _always_finite(self) -> set[Node]:
-        """Return the nodes that may be computed outside of a condition: those that are finite for all finite entries in
-        them, and those without indices that are computed unconditionally.
+        """Return the nodes that may be computed even where a condition is false: those whose value is finite for all
+        finite entries, and those without indices that are computed in any case.
         """
         found: set[Node] = set()
         for node in self._nodes:
@@ -244,8 +245,9 @@ class Parts:
         return frozenset(found)
 
     def _powers_of_roots(self) -> dict[Node, tuple[Node, ...]]:
-        """Return a dictionary from powers ``s**(n/2)``, and from tests whether ``s`` is 0, to their arguments in terms
-        of the root ``r = s**(1/2)``: ``(r, -3)`` for ``s**(-3/2)``. Values ``s`` with other uses are left out.
+        """Return a dictionary from powers ``s**(n/2)``, and from tests whether ``s`` is 0, to their arguments if
+        computed from the root ``r = s**(1/2)``: ``(r, -3)`` for ``s**(-3/2)``. Values ``s`` that are used otherwise are
+        left out.
         """
         users: dict[Node, list[Node]] = {}
         for node in self._nodes:
@@ -266,8 +268,8 @@ class Parts:
         return found
 
     def _products_of_quotients(self) -> dict[Node, tuple[Node, ...]]:
-        """Return a dictionary from products that share a quotient with another product to their factors, of which the
-        quotient is one: ``(a, exp(x[i])/s)`` for ``a*exp(x[i])/s``.
+        """Return a dictionary from products to their factors, one of which is a quotient that another product contains
+        as well: from ``a*exp(x[i])/s`` to ``(a, exp(x[i])/s)``.
         """
         products: dict[Node, dict[Key, tuple[Node, ...]]] = {}
         for product in self._nodes:
@@ -309,9 +311,9 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which an entry of the table that stores `node` is computed; entries where they
-        are false are 0. The tuple is empty if `node` may be computed everywhere. None if `node` gets no table, because
-        its value may be undefined and its uses are under different conditions.
+        """Return the conditions under which an entry of the table of `node` is computed; other entries are 0. The tuple
+        is empty if `node` may be computed everywhere. None if `node` gets no table: its value may be undefined, and its
+        uses are under different conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()
@@ -323,9 +325,9 @@ class Parts:
         return self.graph.select(self.graph.logic("and", conditions), node, self.graph.zero) if conditions else node
 
     def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
-        """Return ``(key, axes)`` of `node`: its variables in `bound`, in order of occurrence, are renamed in the key
-        and are the axes of a table of its values. None if the ranges of the variables cannot be those of axes, for
-        instance since one depends on another, or if `node` is a tensor.
+        """Return ``(key, axes)`` for a table of the values of `node`, with an axis for each of its variables in
+        `bound`. Nodes that differ only in the names of these variables have equal keys. None if a range cannot be that
+        of an axis, as one that depends on another variable, or if the table would contain tensors.
         """
         guarded = self._under(self._conditions_on_entries(node) or (), node)
         if not bound:
@@ -402,9 +404,9 @@ class Parts:
         return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _axes_of_box(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the bound variables as tensor axes whose ranges contain all values that the variables take, such as
-        ``0 <= j < n`` for ``j < i`` and ``j > i``. None if there are no such ranges, or if `node` may be undefined or
-        read out of bounds there.
+        """Return the variables in `bound` as tensor axes, with ranges that contain all their values: ``0 <= j < n`` for
+        ``j < i`` and ``j > i``. None if there are no such ranges, or if somewhere in them `node` may be undefined or
+        read out of bounds.
 
         That is for parts that are numbers everywhere and read inside their tensors there.
         """
@@ -429,9 +431,9 @@ class Parts:
         return axes if next(Accesses(self.graph, self._facts).unproven([table]), None) is None else None
 
     def _box(self, rows: Rows, bound: frozenset[int]) -> dict[int, tuple[int, Affine]]:
-        """Return ``{variable: (first, last)}``: the range of each variable in `bound` that follows from `rows` whatever
-        values the others in `bound` have. ``first`` is a number, ``last`` a form of sizes; variables without such a
-        range are left out.
+        """Return a dictionary from variables in `bound` to ``(first, last)``, the range that `rows` allow if the other
+        variables in `bound` are free: ``first`` is a number, ``last`` a form of sizes. Variables without such a range
+        are left out.
         """
         found = {}
         plain = [row for row in rows if row.kind == "ge" and not row.form.compounds()]
@@ -475,8 +477,8 @@ class Parts:
         return [arg for arg in args if arg not in maxima]
 
     def _operations(self, node: Node) -> int:
-        """Return about how many operators and function names the text of `node` has, without the text of its
-        arguments.
+        """Return the approximate number of operators and function names that `node` adds to the text of its arguments:
+        2 for ``a + b + c``, 1 for ``exp(u)``.
         """
         if node.op in ("add", "mul", "ein"):
             # A number among factors is a sign or a coefficient, one among terms is a term.
@@ -485,8 +487,8 @@ class Parts:
         return 0 if node.op in _LEAVES | {"read"} else 1
 
     def _same(self, node: Node) -> Key | Node:
-        """Return a value that is equal for equal subexpressions: the key of `node`, or `node` itself if there is no
-        key.
+        """Return a value by which subexpressions are compared, equal for equal ones: the key of `node`, or `node`
+        itself if it has no key.
         """
         return self._key(node) or node
 
@@ -532,8 +534,8 @@ class Parts:
     # -------------------------------------------------------------- the parts replaced
 
     def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
-        """Return ``(definitions, roots)``: the definitions of the named subexpressions, and the roots with tensors in
-        their place. `leaves` maps the key of a subexpression to its tensor.
+        """Return ``(definitions, roots)``: the definitions of the named subexpressions, and the roots with named
+        tensors in their place. `leaves` maps the key of each subexpression to its tensor.
         """
         self._leaves = dict(leaves)
         for node in self._nodes:
@@ -575,7 +577,9 @@ class Parts:
         return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
 
     def _rebuilt_with_names(self, node: Node) -> Node:
-        """Return `node` with the named subexpressions in its arguments replaced by reads of the named tensors."""
+        """Return `node` with its arguments rebuilt: in them, named subexpressions are replaced by reads of the tensors
+        with these names.
+        """
         args = [self._done[arg] for arg in self._args(node)]
         if node.op not in BINDERS:
             return self.graph.with_args(node, args)
@@ -593,8 +597,8 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards that repeat the body of an earlier guard in one addition, as the second one in ``[i < j]*f + [i
-    > j]*f``. The two are printed as ``[i != j]*f``, so that ``f`` counts as used once.
+    """Return the guards that have the same body as an earlier guard in the same addition, such as the second one in
+    ``[i < j]*f + [i > j]*f``. The two are printed as one, ``[i != j]*f``, so that ``f`` counts as used once.
     """
     found: set[Node] = set()
     for node in nodes:
@@ -631,8 +635,8 @@ def _is_sum_of_squares(node: Node) -> bool:
 
 
 def _divides_by_norm(graph: Graph, choice: Node) -> bool:
-    """Return whether the condition of `choice` is ``norm(x) != 0`` and its value divides by this norm; ``x/norm(x)`` is
-    0 at 0 by convention. The norms of all rows of a matrix count, too.
+    """Return whether the select `choice` has the condition ``norm(x) != 0`` and a value that divides by this norm, as
+    in ``x/norm(x)``, which is 0 at 0 by convention. ``norm(x)`` may also be the norms of all rows of a matrix.
     """
     condition, value, _ = choice.args
     if condition.op != "compare" or condition.data != "ne" or not graph.is_zero(condition.args[1]):
@@ -645,8 +649,8 @@ def _divides_by_norm(graph: Graph, choice: Node) -> bool:
 
 
 def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
-    """Return the pairs ``(x, 1/y)`` of factors of `product` with a computed divisor ``y`` that has no more indices than
-    ``x``; [] for other nodes. Variables in `free` do not count.
+    """Return the pairs ``(x, y)`` for factors ``x`` and ``1/y`` of `product`, where ``y`` is computed and has no index,
+    apart from those in `free`, that ``x`` lacks. Return [] for other nodes.
     """
     factors = [factor for factor in product.args if factor.op != "const"] if product.op == "mul" else []
     divisors = [factor for factor in factors if factor.op == "pow" and _is_computed_divisor(factor)]

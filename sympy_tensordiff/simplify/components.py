@@ -72,8 +72,8 @@ def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
     """
 
     def with_place(node: Node) -> Node:
-        """Return the read `node` with the index `place` instead of the constant `number` on axes of constant extent,
-        ``x[c]`` for ``x[0]``; other nodes unchanged.
+        """Return the read `node` with the index `place` in place of the number `number` on each axis of constant
+        extent: ``x[c]`` for ``x[0]``. Other nodes are unchanged.
         """
         if node.op != "read":
             return node

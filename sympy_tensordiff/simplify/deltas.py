@@ -67,8 +67,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
-    """Return the sum of `body` over the variables `kept`, in the range `rows`, in which all equations have been solved.
-    Constraints that cannot be loop bounds become a guard of the body.
+    """Return the sum of `body` over the variables `kept`, in the range `rows`. Equations that determine other variables
+    have been solved before. Constraints that cannot be loop bounds become guards.
 
     Constraints without the variables `kept` are a guard around it, the others its ranges.
     """
@@ -86,8 +86,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return those constraints among `rows`, the range of a sum over `variables`, that the loop body must test: they
-    contain tensor entries, such as ``p[i]``, that loop bounds might read out of bounds.
+    """Return those of `rows`, the range of a sum over `variables`, that the loop body must test, since they cannot be
+    loop bounds: they contain tensor entries, such as ``p[i]``, that a bound might read out of bounds.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
@@ -115,9 +115,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the constraints ``i >= 0`` and ``n - 1 - i >= 0`` by which the reads ``p[i]`` of an integer tensor of
-    length n in `rows` are in bounds. Those are left out that `rows`, without the rows in `tests`, already give for
-    ``i``, one of the summed `variables`: a bound from the same side.
+    """Return the bounds ``i >= 0`` and ``n - 1 - i >= 0`` of the summed `variables` i at which `rows` read an integer
+    tensor ``p[i]`` of length n. A bound is left out if `rows`, without those in `tests`, have one from the same side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -130,8 +129,8 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum whose range still contains an equation with some of `variables`; None if
-    there is none.
+    """Return a factor of `body` that is a sum with an equation on one of `variables` in its range, so that the equation
+    can still be solved there; None if there is none.
     """
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)
@@ -236,8 +235,8 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """Return ``(guards, constraints)``: all guards in `body`, also those in arguments of functions, and their
-    constraints on `variables`; ((), ()) if `body` contains a sum or other binder.
+    """Return ``(guards, constraints)``: all guards in `body`, also those in arguments of functions, and those of their
+    constraints that contain `variables`. Return ((), ()) if `body` contains a sum or other binder.
 
     Constraints on data that the variables select are left out: they are tested in any case.
     """
@@ -252,8 +251,8 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with the constraints that ``known`` maps to truth values removed from `guards`. A guard with a
-    false constraint becomes 0.
+    """Return `body` with the constraints decided whose truth values ``known`` has: in each of the guards `guards`, true
+    constraints are removed, and a guard with a false one becomes 0.
     """
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others

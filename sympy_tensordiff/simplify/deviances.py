@@ -44,8 +44,8 @@ def exact_difference(graph: Graph, a: Node, b: Node) -> Node | None:
 
 
 def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` by `log1p`, accurate where a is close to b, if `argument` is a quotient ``a/b`` and ``a - b``
-    is a multiple of the difference of two inputs, which has no rounding error there; else None.
+    """Return ``log(a/b)`` by `log1p`, accurate where a is close to b; `argument` is ``a/b``. None unless ``a - b`` is
+    exact there, being a multiple of the difference of two inputs.
     """
     quotient = _quotient(graph, argument)
     if quotient is None:
@@ -58,9 +58,11 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, with
-    ``g(u) = u - log1p(u)`` in place of the logarithms. None unless other terms cancel the linear parts of the
-    logarithms. `arguments` maps logarithms that are already rewritten to their quotients ``a/b``.
+    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, by the function ``g(u) =
+    u - log1p(u)``; None for other sums. `arguments` maps logarithms that are already rewritten to their quotients
+    ``a/b``.
+
+    The other terms of the sum must cancel the linear parts of the logarithms.
     """
     if not any(_argument(part, arguments) is not None for term in node.args for part in graph.factors(term)):
         return None
@@ -69,8 +71,8 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
-    """Return the sum `node`, such as ``a*log(a/b) - a + b``, in a form that is accurate for a close to b, with each
-    ``log(a/b)`` taken as ``log((a/b)**power)/power``; None unless other terms cancel the linear parts of these
+    """Return the sum `node`, such as ``a*log(a/b) - a + b``, in a form that is accurate for a close to b. Each
+    ``log(a/b)`` is taken as ``log((a/b)**power)/power``. None unless other terms cancel the linear parts of these
     logarithms.
     """
     logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
@@ -134,8 +136,8 @@ def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
 
 
 def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other``, with ``one = a/b`` and ``other = c/d``, as ``(a - b)*(1/b + 1/d)`` if ``a - b`` is a
-    multiple of the difference of two inputs, and equal to ``d - c``; else None.
+    """Return ``a/b - c/d``, the difference of `one` and `other`, as ``(a - b)*(1/b + 1/d)``, which does not cancel.
+    None unless ``a - b`` equals ``d - c`` and is a multiple of the difference of two inputs.
     """
     first, second = _quotient(graph, one), _quotient(graph, other)
     if first is None or second is None or graph.add((*first[2].args, *second[2].args)) is not graph.zero:
@@ -144,8 +146,8 @@ def difference_of_quotients(graph: Graph, one: Node, other: Node) -> Node | None
 
 
 def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node]) -> Node:
-    """Return `product`, such as ``a*log(a/b)``, with a logarithm of 1 where its factor a is 0, so that the product is 0
-    there. `arguments` maps logarithms to their arguments, and gets the new one.
+    """Return a product such as ``a*log(a/b)`` with the logarithm replaced by 1 where ``a`` is 0, so that the product is
+    0 there, not nan. `arguments` maps logarithms to their arguments; the new factor is added to it.
 
     Other products stay as they are.
     """
@@ -161,8 +163,8 @@ def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node
 
 
 def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, b, a - b)`` for a quotient ``a/b`` if ``a - b`` is a multiple of the difference of two inputs, which
-    has no rounding error if they are close; else None.
+    """Return ``(a, b, a - b)`` for a quotient ``a/b`` if ``a - b`` is a multiple of the difference of two inputs: it is
+    then exact for close inputs. None for other nodes.
     """
     divisors = [part for part in graph.factors(node) if _is_divisor(part)]
     if node.shape or len(divisors) != 1 or divisors[0].args[1].data != -1:
@@ -173,8 +175,8 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
 
 
 def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tuple[Node, Node, Node]:
-    """Return ``(c, d, c - d)`` with ``c/d = (a/b)**power`` for the quotient ``(a, b, a - b)``; the power is 1 or 2, or
-    minus that.
+    """Return the quotient ``a/b`` raised to `power`, which is 1, 2, -1 or -2. A quotient is a triple ``(a, b, a - b)``;
+    its square is ``(a**2, b**2, (a - b)*(a + b))``.
     """
     a, b, difference = quotient
     if abs(power) == 2:
@@ -184,14 +186,16 @@ def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tu
 
 
 def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return the argument of a logarithm, or of a rewritten one that `arguments` contains; None for other nodes."""
+    """Return ``x`` for a logarithm ``log(x)``. For a logarithm in another form, return the argument to which
+    ``arguments`` maps it; None for other nodes.
+    """
     own = logarithm.args[0] if logarithm.op == "call" and logarithm.data is sympy.log else None
     return arguments.get(logarithm, own)
 
 
 def _multiple(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, 1/q, a - 1/q)`` for ``q*a``, a number times an input, which is the quotient of the first two; None
-    for other nodes.
+    """Return ``(a, b, a - b)`` with ``b = 1/q`` for ``q*a``, a number times an input, which is then treated as the
+    quotient ``a/b``; None for other nodes.
     """
     factor, a = graph.split_coefficient(node)
     if a.op not in ("read", "scalar") or not isinstance(factor, int | Fraction):

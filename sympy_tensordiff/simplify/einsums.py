@@ -61,16 +61,17 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Return whether an addition below `found` would print a tensor of ones, because one of its terms repeats an
-    operand along a last axis. Terms in `written` do not count.
+    """Return whether the printed form of `found` would contain a tensor of ones. An addition needs one if a term
+    repeats its operand along an axis that is not leading, as NumPy's broadcasting does not. Terms in `written` do not
+    count.
     """
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
 
 
 def _is_repeated(term: Node) -> bool:
-    """Return whether `term` repeats its operand along an axis that is not leading. (Along leading axes, broadcasting
-    repeats operands.)
+    """Return whether the view `term` repeats the entries of its operand along an axis that is not leading. NumPy's
+    broadcasting only repeats them along leading axes.
     """
     if not (is_view(term) and term.args and term.args[0].shape):
         return False
@@ -109,7 +110,8 @@ def _takes_sparse(graph: Graph, node: Node) -> bool:
 
 
 def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[Node]:
-    """Return `node` with each einsum of a comprehension with deltas written as sums; results are cached in `done`.
+    """Return `node` with sums in place of each einsum that has a sparse operand: a comprehension with Kronecker deltas,
+    such as a diagonal matrix. Results are cached in `done`.
 
     Binders are opened from the outside in, before anything inside changes its height.
     """

@@ -49,7 +49,9 @@ class _AtSizes:
         """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return `nodes` at the given sizes. Nodes that have no value there are recorded in `missing`."""
+        """Return `nodes` rewritten for the given sizes, at which axes may be empty. Nodes that have no value then, such
+        as an index divided by 0, are recorded in ``self.missing``.
+        """
         graph = self.graph
         done: dict[Node, Node] = {}
         for node in reachable(*nodes):
@@ -60,8 +62,8 @@ class _AtSizes:
         return [done[node] for node in nodes]
 
     def converted(self, node: Node, args: tuple[Node, ...]) -> Node:
-        """Return `node` at the given sizes, with its already converted arguments `args`. If an argument has no value,
-        return that argument.
+        """Return `node` at the given sizes, with the arguments `args`, which are converted already. If an argument has
+        no value, as the maximum of no numbers, return that argument in the shape of `node`.
         """
         graph = self.graph
         shape = substitute_all(node.shape, self.sizes)
@@ -89,8 +91,8 @@ class _AtSizes:
         return self.converted_reduction(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def converted_reduction(self, node: Node, body: Node) -> Node:
-        """Return the reduction `node` with the converted `body`, or 0 (a sum) or 1 (a product) if its range is empty
-        for these sizes. An extremum over such a range becomes a node that is recorded as one without a value.
+        """Return the reduction `node` at the given sizes, with the converted `body`. If its range is empty at these
+        sizes, a sum is 0 and a product 1; a maximum or minimum is recorded as a node without a value.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)
@@ -102,6 +104,8 @@ class _AtSizes:
         return graph.rebind(node, body, self.sizes)
 
     def without_value(self, made: Node, name: str) -> Node:
-        """Record that `made` has no value, with `name` as its description in messages; return `made`."""
+        """Record that the node `made` has no value, such as a maximum over an empty range, and return it. `name`
+        describes it in error messages.
+        """
         self.missing[made] = name
         return made

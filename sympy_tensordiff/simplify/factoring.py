@@ -46,7 +46,9 @@ _LOWER_ORDERS = 1.05
 
 
 class Keys:
-    """Structural hashes of nodes, equal for equal nodes even of different graphs, for a deterministic order."""
+    """Structural hashes of nodes: equal nodes have equal hashes, even in different graphs. Nodes sorted by them have
+    the same order in each run.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -88,16 +90,18 @@ class Keys:
         return _digest(node.op, data, *order(key for key, _ in args), *sorted(colours)), colours
 
     def _indexed(self, node: Node) -> str:
-        """Return a text for the hash of a node of index notation: the names of its free indices, or its data if it has
-        none. (The numbers of variables differ between graphs.)
+        """Return text that describes a node of index notation for a structural hash: the names of its free indices, or
+        its data if it has none. Numbers of variables would not do, because they differ between graphs.
         """
         names = sorted(self.graph.names[v] for v in node.free if v >= 0)
         return repr(names) if names else repr(node.data)
 
 
 def _contraction(node: Node, args: Sequence[Key]) -> Key:
-    """Return a hash of the structure of the einsum `node`, and a hash for each of its axes; ``args`` are the hashes of
-    its operands. Labels are distinguished by colour refinement, as in graph isomorphism.
+    """Return ``(key, axes)`` for the einsum `node`: a hash of its structure, and a tuple with a hash for each of its
+    axes. ``args`` are such pairs for its operands.
+
+    Labels are distinguished by colour refinement, as in graph isomorphism.
     """
     coefficient, inputs, output, extents = node.data
     if is_view(node) and inputs and sorted(inputs[0]) == sorted(output):
@@ -121,8 +125,8 @@ def _contraction(node: Node, args: Sequence[Key]) -> Key:
 
 
 def _hash_of_operand(key: Key, labels: Sequence[str]) -> str:
-    """Return a hash of an operand, given its hashes ``key`` and the `labels` of its axes; it is the same for every
-    order of the axes.
+    """Return a hash of an operand: ``key`` contains a hash of the tensor and one of each axis, `labels` the label of
+    each axis. The hash does not depend on the order of the axes.
     """
     return _digest(key[0], *sorted(_digest(axis, label) for axis, label in zip(key[1], labels, strict=True)))
 
@@ -137,9 +141,9 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """The key by which the terms of a sum are grouped that may share a factor: the factor (``base``), the ``roles`` of
-    its axes in the term (an axis of the result, or summed), and the roles of the axes of the ``others``, the other
-    factors of the term.
+    """The key by which those terms of a sum are grouped that may share a factor. It has the factor (``base``), the
+    ``roles`` of its axes in the term (summed, or an axis of the result), and the roles of the axes of ``others``, the
+    other factors of the term.
 
     `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
     terms are a common factor.
@@ -174,8 +178,8 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
 
 
 def _replace_uses(uses: Uses, old: Node, new: Node) -> None:
-    """Update the counts `uses` after `new` has replaced `old`: add the uses that nodes below `new` have of each other,
-    and subtract those below `old`.
+    """Update `uses`, the number of uses of each node, after `new` has replaced `old`: add the uses that nodes below
+    `new` make, and subtract those below `old`.
 
     Sums further up are compared with the terms that are then there, so that one pass suffices for a chain of sums.
     """
@@ -199,8 +203,8 @@ def is_repeated(node: Node) -> bool:
 
 
 def _may_share(node: Node) -> bool:
-    """Return whether two terms of the sum `node` may have a common factor: a cheap test that is necessary, not
-    sufficient.
+    """Return whether two terms of the sum `node` may have a common factor. This is a cheap test: if it is false they
+    have none, if it is true they need not have one.
     """
     known: set[Node] = set()
     for term in node.args:
@@ -231,7 +235,7 @@ class _Sum:
         self.places: dict[CommonFactor, dict[int, int]] = {}
 
     def factored(self) -> Node:
-        """Return the sum with its common factors taken out, as ``a*b + a*c`` to ``a*(b + c)``; itself without any."""
+        """Return the sum with common factors taken out: ``a*(b + c)`` for ``a*b + a*c``. Unchanged if it has none."""
         mirrored = self._with_mirrored_operand()
         if mirrored is not None:
             return mirrored
@@ -259,8 +263,8 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _with_mirrored_operand(self) -> Node | None:
-        """Return the sum with two terms that are equal up to a transposed operand joined: ``S @ T @ S + S @ T.T @ S``
-        becomes ``S @ (T + T.T) @ S`` for a symmetric ``S``. None if there are no such terms.
+        """Return the sum with two terms joined that differ by the transpose of one operand: ``S @ (T + T.T) @ S`` for
+        ``S @ T @ S + S @ T.T @ S`` with a symmetric ``S``. None if there are no such terms.
         """
         graph = self.graph
         if len(self.node.shape) != 2 or True not in graph.symmetric.values():
@@ -281,8 +285,8 @@ class _Sum:
         return None
 
     def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
-        """Return the key by which `term` may share its operand number `place` with other terms; None if the labels of
-        the operand rule out a common factor.
+        """Return a key of the operand number `place` of the product `term`: the operand can be a common factor of
+        several terms if their keys are equal. None if its labels rule that out.
         """
         node, labels = term.parts[place]
         base = _base(node)
@@ -302,8 +306,10 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Add terms with fewer axes to the terms of each common factor: ``c*A`` joins terms such as ``A*B`` with the
-        factor ``A``, because their sum is ``A*(B + c)``. This includes divisors along some axes of the result.
+        """Add to each common factor the terms that have it and fewer axes: ``c*A`` joins terms such as ``A*B`` with the
+        factor ``A``, because their sum is ``A*(B + c)``.
+
+        This includes divisors along some axes of the result.
         """
         found = [(c, dict(places)) for c, places in self.places.items() if c.roles]
         for candidate, places in self.places.items():
@@ -316,16 +322,16 @@ class _Sum:
                         places.setdefault(n, m)
 
     def _is_entrywise(self, n: int, m: int) -> bool:
-        """Return whether operand number `m` of term number `n` has all axes of the result, and another operand of this
-        term, too: the term is a product entry by entry.
+        """Return whether operand number `m` of term number `n`, and another operand of this term, have exactly the axes
+        of the result, so that the term is a product entry by entry.
         """
         parts, output = self.terms[n].parts, set(self.terms[n].output)
         full = [k for k, (_, labels) in enumerate(parts) if set(labels) == output]
         return m in full and len(full) > 1
 
     def _merge_diagonals(self) -> None:
-        """Let the term ``u[i]*B[i, j]`` share the factor ``B`` with ``Sum_k M[i, k]*B[k, j]``: it is ``diag(u) @
-        B``.
+        """Find more common factors: the term ``u[i]*B[i, j]``, which is ``diag(u) @ B``, gets the factor ``B`` in
+        common with ``Sum_k M[i, k]*B[k, j]``.
         """
         for candidate in list(self.places):
             sums = [role for role in candidate.roles if role[0] == "sum"]
@@ -338,8 +344,9 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the common factor times the sum of the terms' other factors; None if that is longer or costs more than
-        the terms. `where` maps the number of each term to the position of the common factor in the term.
+        """Return the terms with the numbers in `where` as one product, ``A*(b + c)`` for ``A*b + A*c`` with the common
+        factor `candidate`. `where` maps each term to the position of the factor in it. None if the product is longer or
+        costs more.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]
@@ -365,9 +372,9 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return the other factors of `term`, without the common factor `candidate` at position `place`, as a tensor
-        with the axes ``candidate.others``, so that those of all terms can be added. Of a divisor, the power beyond
-        `exponent` remains.
+        """Return the product of all factors of `term` except the common factor at position `place`, as a tensor with
+        the axes ``candidate.others``; it can then be added to those of other terms. If a common divisor is a higher
+        power than `exponent`, the rest of the power remains.
         """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]
@@ -385,8 +392,8 @@ class _Sum:
         return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
 
     def _own_roles(self, term: ContractionParts, place: int) -> list[Role]:
-        """Return the role of each axis of operand number `place` in `term`: a result axis, or summed. For a symmetric
-        matrix the roles are sorted.
+        """Return the role of each axis of operand number `place` in the product `term`: an axis of the result, or
+        summed over. For a symmetric matrix the roles are sorted, since its axes may be exchanged.
         """
         roles, (node, labels) = _roles(term, place), term.parts[place]
         own = [roles[label] for label in labels]
@@ -395,8 +402,9 @@ class _Sum:
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
-        """Return whether `product` may replace the terms with the numbers `where`: its text is at most `most` signs
-        longer and, unless the common factor is a `scalar`, it costs no more.
+        """Return whether `product` may replace the terms numbered ``where`` of a sum: its weight (about its printed
+        length) is larger by at most ``most`` and, unless the common factor is a ``scalar``, it costs no more to
+        compute.
         """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
@@ -428,8 +436,8 @@ class _Sum:
         return not grows and self.model.is_no_worse(after, before, self.given, _LOWER_ORDERS)
 
     def _used_only_by(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
-        """Return the nodes from `terms` down to `leaves` that nothing else uses, so that they are not computed any more
-        once the terms are replaced.
+        """Return the nodes from `terms` down to `leaves` (exclusive) that are used nowhere else. They are no longer
+        computed once the terms are replaced.
         """
         inside: Uses = Counter(terms)
         freed: set[Node] = set()
@@ -441,9 +449,7 @@ class _Sum:
 
 
 def _nodes_above(top: Node, leaves: set[Node]) -> list[Node]:
-    """Return the nodes below `top`, itself included, that are reached without passing through `leaves`; the leaves are
-    not included.
-    """
+    """Return `top` and the nodes below it, down to `leaves`, which are not included."""
     found = breadth_first(top, lambda node: () if node in leaves else node.args)
     return [node for node in found if node not in leaves]
 
@@ -473,8 +479,10 @@ def _scalars_of(part: Node) -> list[Node]:
 
 
 def _roles(term: ContractionParts, place: int) -> dict[Label, Role]:
-    """Return the roles of labels in the operand at `place`: ``("axis", n)`` for axis ``n`` of the result, ``("sum",
-    n)`` for summed labels, numbered in order of appearance after those of the result.
+    """Return a dictionary from labels to their roles in the operand at `place` of the product ``term``: ``("axis", n)``
+    for axis ``n`` of the result, ``("sum", n)`` for a summed label.
+
+    Summed labels are numbered in order of appearance, after the labels of the result.
     """
     roles: dict[Label, Role] = {label: ("axis", n) for n, label in enumerate(term.output)}
     for label in term.parts[place][1]:

@@ -82,8 +82,9 @@ Seen = set[tuple[Node, Rows]]
 
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
-    """Return the constraints on sizes and free indices that make all unconditional reads below `root` be in bounds.
-    `known` implies which ranges are not empty. Nodes in `seen` are skipped; visited ones are added to it.
+    """Return the constraints on sizes and free indices under which all unconditional reads below `root` are in bounds.
+    `known` are constraints that hold, such as that ranges are not empty. Nodes in `seen` are skipped; visited ones are
+    added to it.
     """
     found: list[Constraint] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
@@ -100,9 +101,9 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield each node below `root` that is evaluated for certain: under no condition, and in no loop that may be empty.
-    It is yielded as ``(node, constraints of the loops around it, variables of these loops, innermost first)``. `known`
-    are constraints that hold; pairs in `seen` are skipped, new ones are added.
+    """Yield ``(node, rows, variables)`` for each node below `root` that is evaluated for certain, under no condition
+    and in no loop that may be empty: with the constraints and variables of the loops around it. The constraints `known`
+    hold; pairs in `seen` are skipped, new ones are added to it.
     """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:
@@ -150,8 +151,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Return, for each index below `roots` that is divided by `divisor`, the constraints of the loops and guards around
-    this index. Constraints that contain quotients are left out.
+    """Find each index below `roots` that is divided by `divisor`, as in ``floor(i/n)``. Return a list with the
+    constraints of the loops and guards around each of these. Constraints that contain quotients are left out.
     """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
@@ -208,8 +209,8 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return a dictionary from integer tensors ``p`` whose entries all index an axis, as in ``x[p[i]]``, to this read
-    and axis. The length of the axis bounds all entries of ``p``.
+    """Return a dictionary from integer tensors ``p`` whose entries are all used as an index, as in ``x[p[i]]``, to
+    ``(read, axis)``: this read and the number of the indexed axis. The length of the axis bounds all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
@@ -232,8 +233,8 @@ def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
 
 
 def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tuple[IndirectIndex, Node, int]]:
-    """Yield ``(entry, read, axis)`` for each unconditional read below `roots` like ``x[p[i]]``, where ``i`` runs over
-    all of ``p``: the entry is ``p[i]``, the index of the read along the axis.
+    """Yield ``(entry, read, axis)`` for each unconditional read below `roots` such as ``x[p[i]]`` in which ``i`` runs
+    over all of ``p``. The entry is ``p[i]``, the index of the read along the axis.
     """
     seen: Seen = set()
     for root in roots:
@@ -249,8 +250,8 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of integer tensors such as ``p`` in ``[x[p[i]]]_i[j]``: they occur in indices inside of a
-    computed tensor from which an entry or a diagonal is read.
+    """Return the names of integer tensors that occur in the indices inside of a computed tensor from which single
+    entries or diagonals are read, such as ``p`` in ``[x[p[i]]]_i[j]``.
     """
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]

@@ -137,8 +137,8 @@ def _product_minus_one(graph: Graph, x: Node, a: Node) -> Node:
 
 
 def _coefficients(order: int) -> list[Fraction]:
-    """Return the coefficients, that of ``r**0`` first, of the asymptotic series of log-gamma (`order` -1) or of the
-    polygamma function of this order in ``r = 1/z``, without its logarithmic terms.
+    """Return the coefficients of the asymptotic series in ``r = 1/z`` of log-gamma (`order` -1) or of the polygamma
+    function of this `order`, without its logarithmic terms. Item k belongs to ``r**k``.
     """
     found = [Fraction(0)] * (2 * TERMS + max(order, 0) + 1)
     sign = 1 if order == -1 else (-1) ** (order + 1)
@@ -165,8 +165,8 @@ def _divided_difference(graph: Graph, r: Node, last: Node, coefficients: Sequenc
 
 
 def _powers_above(graph: Graph, r: Node, coefficients: Sequence[Fraction]) -> Node:
-    """Return the terms of the polynomial in `r` with these `coefficients` whose power is above `EXACT`. Only every
-    second of these coefficients may be nonzero.
+    """Return the terms of a polynomial in `r` with powers above `EXACT`. ``coefficients[k]`` belongs to ``r**k``; of
+    these terms, only every second may be nonzero.
     """
     first = next(k for k in range(EXACT + 1, len(coefficients)) if coefficients[k])
     square, value = graph.pow(r, graph.const(2)), graph.zero

@@ -23,7 +23,9 @@ _FUNCTIONS = (sympy.exp, expm1)
 
 
 class _Forms(NamedTuple):
-    """A factor of a product for ``u > 0``, divided by the power of ``exp(u)`` with which it grows, and for other u."""
+    """A factor of a product in two forms: ``far`` for ``u > 0``, divided by ``exp(degree*u)``, with which it grows, and
+    ``near`` for other u.
+    """
 
     far: Node
     near: Node
@@ -31,8 +33,8 @@ class _Forms(NamedTuple):
 
 
 def with_bounded_growth(graph: Graph, product: Node) -> Node:
-    """Return a product with a divisor that is linear in ``expm1(u)``, and grows no slower than the numerator, in a form
-    that does not overflow; another product unchanged.
+    """Rewrite a product with a divisor that is linear in ``expm1(u)``, as in ``exp(u)/(a + expm1(u))``, in a form that
+    does not overflow. A product without such a divisor, or whose numerator grows faster than it, is returned unchanged.
     """
     for divisor in product.args:
         exponent = _exponent(divisor)
@@ -46,8 +48,8 @@ def with_bounded_growth(graph: Graph, product: Node) -> Node:
 
 
 def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
-    """Return the product of `factors` with exponentials of ``-abs(u)`` only; None if it is not bounded for large u, or
-    if it has no exponential above.
+    """Return the product of `factors` without overflow for large u: growing exponentials of u are divided out, so that
+    only ``exp(-abs(u))`` is left. None if the product itself grows with u, or if no factor does.
     """
     w = graph.neg(graph.call(sympy.Abs, (u,)))
     rest: list[Node] = []
@@ -72,8 +74,9 @@ def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
 
 
 def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
-    """Return the forms of `factor` if it is a power of a sum that is linear in ``exp(u)`` or ``expm1(u)``; None for
-    another factor. Divisors are given as what they divide by.
+    """Return two formulas for `factor`, a power of a sum that is linear in ``exp(u)`` or ``expm1(u)``: one for ``u >
+    0``, with the growth ``exp(degree*u)`` divided out, one for other u. None for another factor. A divisor ``1/d``
+    gives the formulas of ``d``.
     """
     exponent = _exponent(factor)
     base = factor.args[0] if factor.op == "pow" else factor

@@ -29,7 +29,9 @@ from sympy_tensordiff.simplify.facts import has_positive_divisors
 
 
 def tighten_to_equations(rows: Sequence[Constraint], facts: Rows, sizes: frozenset[int]) -> Rows:
-    """Return `rows` without redundant constraints, and with an equation for each index that can have only one value."""
+    """Return `rows` without constraints that the others or ``facts`` imply, and with an equation for each index that
+    can have only one value. Variables in ``sizes`` are not indices.
+    """
     rows = without_redundant(rows, facts)
     for v in sorted(atoms_in(rows) - sizes):
         single = unique_value([v], rows)
@@ -39,8 +41,8 @@ def tighten_to_equations(rows: Sequence[Constraint], facts: Rows, sizes: frozens
 
 
 def _as_equation(row: Constraint, known: Rows, sizes: frozenset[int]) -> Constraint:
-    """Return the constraint `row`, ``p <= 0``, as ``p == 0`` if `known` implies ``p >= 0``. Other constraints are
-    unchanged, and so are those that contain no variable except `sizes`.
+    """Return ``p == 0`` in place of the inequality `row`, ``p <= 0``, if `known` implies ``p >= 0``. Any other
+    constraint is returned unchanged, and so is one that contains only the size variables `sizes`.
     """
     meets = row.kind == "ge" and not row.form.atoms() <= sizes and is_implied(Constraint("ge", -row.form), known)
     return Constraint("eq", row.form) if meets else row
@@ -67,9 +69,11 @@ def pivot(rows: Sequence[Constraint], sizes: frozenset[int]) -> tuple[Constraint
 def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
-    """Return the product `body` with each factor rewritten by the equation `row`, such as ``p[i] == j``: ``p[i]``
-    becomes j or the reverse, whichever leaves the factor fewer free indices. `solution` is the equation solved for the
-    entry; it is empty if only a multiple of the entry is known. Variables in `fixed` are sizes, not indices.
+    """Return the product `body` with each factor in the form with the fewest free indices that the equation `row`
+    allows: under ``p[i] == j``, the entry ``p[i]`` may become j, or j may become ``p[i]``.
+
+    `solution` is the equation solved for the entry; it is empty if only a multiple of the entry is known. Variables in
+    `fixed` are sizes, not indices.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -95,15 +99,15 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return `factors` with their subexpressions replaced, arguments first, by equal ones with as few free indices as
-    possible. Each subexpression that contains a variable in `changing` is replaced by the best result of `rewrites`,
-    functions that return an equal node. Variables in `fixed` are sizes, not indices.
+    """Return `factors` rewritten with as few free indices as possible. Each subexpression with a variable in `changing`
+    is replaced, arguments first, by the best result of `rewrites`, functions that return an equal node. Variables in
+    `fixed` are sizes and do not count.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
 
     def number_of_indices(node: Node) -> int:
-        """Return the number of free variables of `node` that are not in `fixed`."""
+        """Return the number of free indices in `node`, without those in the set ``fixed``."""
         return sum(v not in fixed for v in node.free)
 
     forms: dict[Node, list[Node]] = {}
@@ -124,14 +128,14 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return the result of rewriting number `n` for a subexpression: ``forms[n]``, or ``forms[0]`` if ``forms`` has a
-    single entry, the unchanged subexpression, which is then the result of all rewritings.
+    """Return ``forms[n]``, the result of rewriting number `n` for a subexpression. If ``forms`` has a single entry, the
+    unchanged subexpression, this is the result of every rewriting.
     """
     return forms[n] if len(forms) > 1 else forms[0]
 
 
 def _arguments(part: Node) -> Sequence[Node]:
-    """Return the arguments of `part` that are rewritten separately; () for reads, guards, and sums and other
+    """Return the arguments of `part` to which a rewriting of guards descends: none for reads, guards, sums and other
     binders.
     """
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
@@ -148,8 +152,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` with entries such as ``p[i]`` in its own index forms replaced by the index that they equal;
-        unchanged if `node` is tested by a condition.
+        """Return `node` with each integer-array entry ``p[i]`` in its index forms replaced by the index that equals it
+        by the equation ``row``. A node that a condition tests is unchanged.
         """
         if node in tested:
             return node
@@ -265,8 +269,8 @@ class GuardJoiner:
         return None
 
     def parts(self, term: Node, place: int) -> list[GuardedTerm]:
-        """Return the summands inside of the guard `term`, which is term number `place` of an addition, with all their
-        constraints.
+        """Return the summands of the guarded sum `term`, such as ``[c]*(x + y)``, each with all of its constraints.
+        `place` is the position of `term` in an addition.
         """
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
@@ -276,7 +280,7 @@ class GuardJoiner:
         return parts
 
     def without(self, term: Node, parts: Sequence[GuardedTerm]) -> Node:
-        """Return the guard `term` without the summands listed in `parts`; unchanged if the list is empty."""
+        """Return the guard `term` with the summands in `parts` removed from its body; unchanged if `parts` is empty."""
         if not parts:
             return term
         gone = {part.summand for part in parts}
@@ -285,8 +289,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return a body for the union of two guarded terms: it equals the body of each term wherever the term's guard
-        holds. For the bodies ``i`` and (where ``i == 0``) ``0`` it is ``i``. None if there is none.
+        """Return one body for two guarded terms, so that they can be merged: it equals the body of each term where the
+        guard of this term holds. For the terms ``i`` and ``0 if i == 0`` it is ``i``. None if there is no such body.
         """
         if one.body is two.body:
             return one.body

@@ -61,8 +61,9 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
 
 
 def log_of_large_product(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(f*(k + w))`` without overflow of ``w``, a product with an even power, such as ``t**2/n``; None for
-    other arguments. ``k`` is a positive number, and there need not be a factor ``f``.
+    """Return the logarithm of `argument` in a form that does not overflow, if `argument` is ``f*(k + w)`` with a
+    positive number ``k`` and a product ``w`` with an even power, such as ``t**2/n``. The factor ``f`` may be missing.
+    None for other arguments.
 
     Where ``f`` or another factor of the root is negative, its root is NaN, and so is the logarithm.
     """
@@ -127,7 +128,9 @@ def with_large_squares(graph: Graph, product: Node) -> Node:
 
 
 def _any_square(graph: Graph, node: Node) -> _Square | None:
-    """Return the parts of ``k + c*u**2`` with a number k and a number or product c; None for other nodes."""
+    """Return the numbers and nodes k, c and u, as a `_Square`, of a `node` of the form ``k + c*u**2`` with a number k
+    and a number or product c; None for other nodes.
+    """
     found = _square(graph, node)
     parts = _number_and_term(node) if found is None else None
     if parts is None:
@@ -149,8 +152,8 @@ def _number_and_term(node: Node) -> tuple[Node, Node] | None:
 
 
 def _is_large_square(graph: Graph, found: _Square, exponent: int) -> Node:
-    """Return the condition that the number in ``k + c*u**2`` is negligible, before the power `exponent` of the sum
-    overflows in single precision if k is small enough.
+    """Return the condition that k is negligible in ``found``, the sum ``k + c*u**2``. If k is small enough, the
+    condition is true before the power `exponent` of the sum overflows in single precision.
     """
     if isinstance(found.factor, Node):
         square = graph.mul((found.factor, graph.pow(found.base, graph.const(2))))
@@ -189,7 +192,9 @@ def _exponent(node: Node) -> int:
 
 
 def _square(graph: Graph, node: Node) -> _Square | None:
-    """Return the parts of ``k + c*u**2`` with numbers k and c of moderate size; None for other nodes."""
+    """Return the parts of a scalar ``k + c*u**2`` with numbers k and c that are neither huge nor tiny; None for another
+    node.
+    """
     if node.shape or node.op != "add" or len(node.args) != 2:
         return None
     number, term = sorted(node.args, key=lambda arg: arg.op != "const")

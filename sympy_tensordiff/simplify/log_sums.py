@@ -47,8 +47,8 @@ def with_close_log_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _difference(graph: Graph, node: Node) -> Node:
-    """Return the addition `node` with a pair of its terms, ``c*logsumexp(u) - c*logsumexp(v)`` or such a difference of
-    softmaxes, joined to one accurate term.
+    """Return the addition `node` with each difference ``c*logsumexp(u) - c*logsumexp(v)``, or such a difference of
+    softmaxes, rewritten as one accurate term if possible; else `node` itself.
     """
     found = [(arg, term) for arg in node.args if (term := _as_term(graph, arg)) is not None]
     for first, one in found:

@@ -110,7 +110,9 @@ class Logarithms:
         return self.logarithm(graph.mul((graph.const(2 * number.data), share)))
 
     def factors(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of `node`; a number that multiplies a whole tensor, or a sum over axes, is one of them."""
+        """Return the factors of `node`. A number that multiplies a whole tensor counts as a factor, and so does a sum
+        over axes as a whole.
+        """
         numbers = [arg for arg in node.args if not arg.shape] if sums_labels(node) else []
         if numbers:
             operands = zip(node.args, node.data.inputs, strict=True)
@@ -140,8 +142,8 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
-        """Return the logarithm of the power `node`, ``base**exponent``, as ``exponent*log(base)`` or, for kernels, as
-        ``exponent*log(abs(base))``, if the signs permit; else a plain logarithm.
+        """Return the logarithm of the power `node`, ``base**exponent``, as ``exponent*log(base)`` if the signs permit.
+        For kernels, an even power gives ``exponent*log(abs(base))``; otherwise return ``log(node)``.
         """
         graph = self.graph
         power = exponent.data if exponent.op == "const" else None
@@ -152,8 +154,8 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """Return the logarithm of a product over a range, ``prod_k a(k)``, as ``sum_k log(a(k))``. If the sign of ``a``
-        is unknown, only for kernels.
+        """Return ``log(prod_k a(k))`` as ``sum_k log(a(k))`` if ``a`` is known to have no negative values. Else only
+        the positive factors of ``a`` are treated in this way and, for kernels, the absolute values of the others.
         """
         graph = self.graph
         variables, rows, body = graph.open(node)
@@ -206,7 +208,7 @@ class Logarithms:
         return self.wide[node]
 
     def _is_wide(self, node: Node) -> bool:
-        """Whether `node` may overflow or underflow, given the answers for its arguments."""
+        """Whether the value of `node` may overflow or underflow; ``self.wide`` has the answers for its arguments."""
         match node.op:
             case "call":
                 return node.data in _WIDE_RANGE_FUNCTIONS

@@ -46,9 +46,9 @@ _MAX_TERMS = 6
 
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
-    """Return `roots` with quotients such as ``1/(1 + exp(u))`` written by sigmoids, and logarithms of products as sums
-    of logarithms, so that no exponential overflows. With `numbers`, the roots are to be computed; otherwise they are to
-    be differentiated and printed, and logarithms get no form that only serves the computation.
+    """Return `roots` rewritten so that no exponential overflows: quotients such as ``1/(1 + exp(u))`` become sigmoids,
+    and logarithms of products sums of logarithms. Without `numbers`, for printing and differentiation, logarithms get
+    no form that only serves the computation.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work)
@@ -63,7 +63,9 @@ def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _rewritten(graph: Graph, roots: Sequence[Node], work: _Logistic) -> list[Node]:
-    """Return `roots` with the rules of `work` applied to each node below, arguments first."""
+    """Return `roots` with the rules of `work` applied to each node in them, to arguments before the nodes that use
+    them.
+    """
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
         return list(roots)
@@ -86,12 +88,14 @@ class PairJoiner(ABC):
 
     @abstractmethod
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are already rewritten, with the rules of this class applied."""
+        """Return `node`, whose arguments are already rewritten, with pairs of its factors replaced, such as
+        ``exp(u)*sigmoid(-u)`` by ``sigmoid(u)``. Subclasses define the pairs.
+        """
 
     @abstractmethod
     def may_join(self, factor: Node) -> bool:
-        """Return whether `factor` has the form of a second factor in one of the rules of `joined`. It is a quick test:
-        `joined` may still find no rule.
+        """Return whether `factor` may be the second of two factors that a rule of `joined` merges, by its form alone.
+        This is a quick test: `joined` may still find no rule.
         """
 
     @abstractmethod
@@ -99,8 +103,8 @@ class PairJoiner(ABC):
         """Return the factors that replace ``first*second`` in a product; None if there is no rule for the pair."""
 
     def product(self, node: Node) -> Node:
-        """Return the product `node` with every pair of factors for which there is a rule replaced. Two tensor factors
-        form a pair only if their labels are equal.
+        """Return the product `node` with pairs of factors replaced by a rule, such as ``exp(u)*sigmoid(-u)`` by
+        ``sigmoid(u)``. Factors that are tensors must have equal labels.
         """
         labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
         factors = list(zip(node.args, labels, strict=True))
@@ -163,9 +167,10 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; with ``self.numbers`` also with
-        ``-a*tanh(u/2)``, accurate near 0, in place of ``a - 2*a*sigmoid(u)``. Additions without such terms, or with too
-        many terms, are unchanged.
+        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; unchanged without such terms.
+
+        With ``self.numbers``, ``a - 2*a*sigmoid(u)`` also becomes ``-a*tanh(u/2)``, which is accurate near 0. Additions
+        with too many terms are unchanged.
 
         Of whole tensors ``s*(1 - s)`` stays.
         """
@@ -198,15 +203,15 @@ class _Logistic(PairJoiner):
         return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
     def as_power_of_sigmoid(self, node: Node) -> tuple[Node, int]:
-        """Return ``(sigmoid(u), n)`` if `node` is ``sigmoid(u)**n`` with a positive integer n; otherwise ``(base, 0)``,
-        where ``base`` is that of a power, or `node` itself.
+        """Return ``(sigmoid(u), n)`` if `node` is ``sigmoid(u)**n`` with a positive integer n. Otherwise return
+        ``(base, 0)`` for a power ``base**p``, and ``(node, 0)`` for any other node.
         """
         base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
         return base, times if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` may be the second factor of a pair that `joined` replaces: it is a power of a sigmoid or of
-        cosh.
+        """Whether `factor` is a positive power of a sigmoid, or a power of cosh, so that `joined` may replace a pair of
+        another factor and this one.
         """
         return self.as_power_of_sigmoid(factor)[1] > 0 or (
             factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh
@@ -229,8 +234,8 @@ class _Logistic(PairJoiner):
         return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
 
     def tangent(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second`` if they are ``sinh(u)**k`` and ``cosh(u)**-n``: a power of
-        ``tanh(u)`` and the remaining power of sinh or cosh. None for other factors.
+        """Return the factors that replace ``first*second``, a power of ``sinh(u)`` divided by a power of ``cosh(u)``: a
+        power of ``tanh(u)`` and the remaining power of one of the two. None for other factors.
         """
         graph = self.graph
         base, k = first.args if first.op == "pow" else (first, graph.one)
@@ -246,8 +251,9 @@ class _Logistic(PairJoiner):
         return [graph.pow(one, graph.const(power)) for one, power in powers]
 
     def hyperbolic(self, node: Node) -> tuple[Any, Node]:
-        """Return ``(sympy.sinh, u)`` for sinh(u) and ``exp(u) - exp(-u)``, ``(sympy.cosh, u)`` for cosh(u) and ``exp(u)
-        + exp(-u)``; ``(None, node)`` for others.
+        """Return ``(function, u)`` if `node` is a hyperbolic sine or cosine: ``(sympy.sinh, u)`` also for ``exp(u) -
+        exp(-u)``, and ``(sympy.cosh, u)`` for ``exp(u) + exp(-u)``, without the factor 1/2. ``(None, node)`` for other
+        nodes.
         """
         if is_call(node, sympy.sinh) or is_call(node, sympy.cosh):
             return node.data, node.args[0]
@@ -274,8 +280,8 @@ class _Readable(_Logistic):
     """The rules of `for_readers`, such as ``a*sigmoid(u) + b*sigmoid(-u)`` to ``(a - b)*sigmoid(u) + b``."""
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are already rewritten, in the form for readers: with one sigmoid for ``u`` and
-        ``-u``.
+        """Return `node` in the form for printing and differentiation, in which a formula contains one sigmoid instead
+        of those of both ``u`` and ``-u``. Its arguments are in this form already.
         """
         if node.op in ("mul", "ein"):
             return self.product(node)
@@ -360,8 +366,8 @@ class _Readable(_Logistic):
         return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
 
     def subtracted(self, base: Node) -> int:
-        """Return the number of negative terms minus the number of positive terms of ``u``, where `base` is
-        ``sigmoid(u)``. It is a sort key to choose between ``sigmoid(u)`` and ``sigmoid(-u)``.
+        """Return the number of negative terms in ``u`` minus the number of its other terms, where `base` is
+        ``sigmoid(u)``: a sort key for the choice between ``sigmoid(u)`` and ``sigmoid(-u)``.
         """
         argument = base.args[0]
         terms = argument.args if argument.op == "add" else (argument,)
@@ -380,7 +386,7 @@ class _Readable(_Logistic):
 
 
 def _number_of_terms(node: Node) -> int:
-    """Return the number of terms of an addition, 1 for other nodes. For a product such as ``c*(a + b)``, return the
-    number of terms of its longest factor.
+    """Return the number of terms of the longest addition among `node` and its arguments, 2 for ``c*(a + b)``; 1 if
+    there is no addition.
     """
     return max(len(part.args) if part.op == "add" else 1 for part in (node, *node.args))

@@ -25,8 +25,8 @@ _FUNCTIONS = frozenset({sigmoid, sympy.cosh})
 
 
 def with_densities(graph: Graph, roots: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots` with ``s(u)*s(-u)`` and ``1/cosh(u)**2`` as values of `logistic_density`. `tables`
-    maps stored arrays to their entries: one of the two logistic functions may be an entry of an array.
+    """Return the entries `roots` with ``s(u)*s(-u)``, for the logistic function s, and ``1/cosh(u)**2`` computed by
+    `logistic_density`. `tables` maps stored arrays to their entries, because a factor may be read from an array.
     """
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
@@ -48,7 +48,9 @@ class _Densities:
         """The nodes that are arguments of other operations than reciprocals of even powers."""
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are already rewritten, with the rule for it applied; others are unchanged."""
+        """Return `node` rewritten by the rule for its operation, such as ``cosh(x)**(-2)`` as
+        ``4*logistic_density(2*x)``; other nodes are unchanged. The arguments of `node` are already rewritten.
+        """
         graph = self.graph
         if is_even_reciprocal(node) and is_call(node.args[0], sympy.cosh) and node.args[0] not in self.needed:
             times = -node.args[1].data // 2
@@ -57,8 +59,8 @@ class _Densities:
         return self.product(node) if node.op == "mul" else node
 
     def product(self, node: Node) -> Node:
-        """Return the product `node` with pairs of logistic functions of ``u`` and ``-u`` replaced by densities, unless
-        both are also needed for something else.
+        """Return the product `node` with each pair of factors such as ``sigmoid(u)*sigmoid(-u)`` replaced by the
+        logistic density of ``u``, unless both factors are also needed elsewhere.
         """
         graph = self.graph
         found = {factor: self.logistic(factor) for factor in node.args}
@@ -76,8 +78,8 @@ class _Densities:
         return node
 
     def logistic(self, factor: Node) -> tuple[Node, int] | None:
-        """Return ``(u, n)`` for a factor ``sigmoid(u)**n``, or a power of an array's entry with this value; None for
-        other factors.
+        """Return ``(u, n)`` for a factor ``sigmoid(u)**n`` with a positive integer n, also if its base is an entry of
+        an array in ``self.tables`` with the formula ``sigmoid(u)``; None for other factors.
         """
         base = self.base(factor)
         times = 1 if base is factor else factor.args[1].data
@@ -93,7 +95,9 @@ class _Densities:
         return factor.args[0] if factor.op == "pow" else factor
 
     def is_needed(self, factor: Node) -> bool:
-        """Return whether the base of `factor` is computed for something else than one product, too."""
+        """Return whether the base of the power `factor` (or `factor` itself) is computed in any case: several nodes use
+        it, or it is read from an array.
+        """
         return self.uses[self.base(factor)] > 1 or factor.op == "read"
 
 

@@ -111,8 +111,8 @@ def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
 
 
 def _may_contain_term(graph: Graph, factors: Sequence[Node], term: Node) -> bool:
-    """Return False only if no product of `factors`, with a term of each sum in place of some of these sums, is `term`:
-    all of them differ from it in the exponents of their bases.
+    """Return whether `term` may be the product of `factors` with some sums among them replaced by one of their terms.
+    It returns False only if the exponents of the bases exclude that.
     """
     wanted = _exponents(graph, (term,))
     if wanted is None:
@@ -126,8 +126,8 @@ def _may_contain_term(graph: Graph, factors: Sequence[Node], term: Node) -> bool
 
 
 def _exponents(graph: Graph, factors: Sequence[Node]) -> dict[Node, Number] | None:
-    """Return the bases of the product of `factors` with their exponents, without those that are 0; None if it has
-    exponentials, powers of products, or exponents that are no numbers, which a product joins by rules of its own.
+    """Return the product of `factors` as a dictionary from bases to nonzero exponents, without its numbers. None if it
+    has exponentials, powers of products or exponents that are not numbers: products join these by other rules.
     """
     found: dict[Node, Number] = {}
     for factor in (part for one in factors for part in graph.factors(one)):
@@ -339,8 +339,8 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)``, given its argument, as ``log1p((a - b)/b)`` where a is close to b. None unless b is a sum,
-    and ``a - b`` has fewer terms than a or b or is exact near 0.
+    """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b, to avoid cancellation; ``argument`` is
+    ``a/b``. None unless b is a sum, and ``a - b`` has fewer terms than a or b or is exact near 0.
     """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)

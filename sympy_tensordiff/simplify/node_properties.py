@@ -69,8 +69,8 @@ class NodeProperties:
         return trampoline(self.is_defined(node, facts))
 
     def inside(self, node: Node, facts: Rows) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of the guard, sum or other binder `node`; the constraints include
-        `facts`, a guard has no variables.
+        """Return ``(variables, constraints, body)`` of `node`, a guard, sum or other binder. The constraints are its
+        own and `facts`, those around it; a guard has no variables.
         """
         if node.op == "guard":
             return (), (*facts, *node.data), node.args[0]
@@ -101,8 +101,8 @@ class NodeProperties:
         return defined and bool((yield self.vanishes_without(node, row, facts)))
 
     def vanishes_without(self, node: Node, row: Constraint, facts: Rows) -> Recursion[bool]:
-        """Return whether `node` is 0 wherever `facts` hold and `row` fails, because guards or ranges inside of it hold
-        only where `row` does.
+        """Return whether `node` is provably 0 wherever `facts` hold and the constraint `row` is false. This is so if a
+        guard or a range in it implies `row`: the guard ``[i < n]*x[i]`` is 0 without ``i < n``.
         """
         if node.is_guard_free:
             return node is self.graph.zero
@@ -234,8 +234,9 @@ def divisor_constraints(forms: Iterable[Affine]) -> Rows:
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
-    """Yield ``(node, constraints)`` for each integer-tensor entry in `rows`, such as ``p[i]``: the constraints are true
-    where the entry is read. ``rows`` are a guard's, or the bounds of loops over `variables`.
+    """Yield ``(entry, constraints)`` for each integer-tensor entry in `rows`, such as ``p[i]``: the constraints are
+    true where the test of `rows` reads it. ``rows`` are the condition of a guard, or the range of loops over
+    `variables`; ``facts`` always hold.
 
     The rows of a range are tested where the loops around it run, those of a guard where the others hold.
     """
@@ -247,14 +248,16 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that are known to be true where `row`, one of them, is tested: in a guard (no
-    `variables`) all others, in a loop nest over `variables` those of outer loops. Constraints that contain `entry`, a
-    read of an integer tensor, are left out.
+    """Yield the constraints in `rows` that hold where `row`, one of them, is tested: all others in a guard (`variables`
+    is empty), those of outer loops in a loop nest over `variables`. Constraints that contain `entry`, a read of an
+    integer tensor, are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
     def innermost_position(row: Constraint) -> int:
-        """Return the position in `variables` of the innermost variable in `row`; -1 if it contains none."""
+        """Return the position in the list `variables` of the last one that ``row`` contains, which is the innermost; -1
+        if it contains none.
+        """
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 
     around = (
@@ -270,8 +273,8 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Return `value` split by its guards into pairs ``(constraints, value where these hold)``; the cases are disjoint
-    and cover all points. With more than ``MOST_CASES`` cases, `value` itself is the only one.
+    """Split `value` into cases by its guards: return pairs ``(constraints, value where these are true)``, which exclude
+    each other and cover all points. If there are more than ``MOST_CASES``, return ``[((), value)]``.
 
     A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside
     of binders stay.
@@ -312,8 +315,8 @@ def _is_unequal_choice(node: Node) -> bool:
 
 
 def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
-    """Return two lists of systems of constraints: the first covers the points at which no form is 0, the second those
-    at which some form is 0. No two systems have a point in common.
+    """Return ``(unequal, equal)``, two lists of systems of constraints. The points of the first are those at which no
+    form is 0, the points of the second those at which some form is 0. No point is in two systems.
     """
     inside: list[Rows] = [()]
     outside: list[Rows] = []
@@ -353,7 +356,8 @@ def unconditional(root: Node) -> set[Node]:
 
 
 class FiniteNodes(Container[Node]):
-    """The set of nodes that are finite wherever a given function is finite. Such a node times 0 is 0.
+    """A set of nodes, for tests ``node in finite_nodes``: it contains a node if this is finite wherever a given
+    function is finite. Such a node times 0 is 0.
 
     These are the nodes that the function evaluates unconditionally, and nodes for which
     `is_finite_for_finite_arguments` proves that they are finite for all finite entries of the tensors. A quotient that
@@ -431,8 +435,8 @@ def may_be_infinite(nodes: Sequence[Node]) -> bool:
 
 
 def _may_be_infinite(node: Node) -> bool:
-    """Whether `node` is a power or a call that may be infinite or undefined. Exponentials and their powers do not
-    count.
+    """Whether `node` is a power or a call that may be infinite or undefined for some arguments, such as ``1/x`` or
+    ``log(x)``. Exponentials and their powers do not count.
     """
     base = node.args[0] if node.op == "pow" else node
     is_exponential = base.op == "call" and base.data is sympy.exp

@@ -38,9 +38,9 @@ They are computed in inner loops, which a condition would slow down: all distanc
 def with_scaled_norms(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]
 ) -> list[Node]:
-    """Return the entries `roots` with each norm ``sqrt(sum(x**2))`` computed so that no square overflows or underflows:
-    where one would, ``x`` is first divided by its largest entry. `arrays` has the entries of stored arrays; `stored`
-    stores an array of norms.
+    """Return the entries `roots` with each norm ``sqrt(sum(x**2))`` written so that no square overflows or underflows:
+    where one would, ``x`` is first divided by its largest entry. `arrays` maps arrays to their entries; the function
+    `stored` makes arrays of norms.
 
     `roots` are numbers and comprehensions. `stored` returns the array from which norms are read, given an array of
     sums of squares and the entries of the norms.
@@ -54,8 +54,8 @@ def with_scaled_norms(
 
 
 class _Norms:
-    """The rules of `with_scaled_norms` for the scalars in one expression, with the norm that was found for each sum of
-    squares.
+    """Expresses sums of squares in one expression by norms, which do not overflow, for `with_scaled_norms`. It
+    remembers the norm of each sum of squares.
     """
 
     def __init__(self, graph: Graph, arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]) -> None:
@@ -89,9 +89,8 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` could use the norm in place of its square: it is a negative power of an entry of a
-        stored array of sums of squares, or compares the entry with 0, and another array stores the square roots of
-        these sums.
+        """Return whether `node` could use a stored norm: it is a negative power of ``s[i]``, or compares ``s[i]`` with
+        0. Here ``s`` is a stored array of sums of squares whose roots another array stores.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False
@@ -138,13 +137,15 @@ class _Norms:
         return graph.mul((root, norm))
 
     def define_norms_of(self, base: Node) -> None:
-        """If `base` is an entry of an array of sums of squares, create the array of their square roots, once."""
+        """If `base` is an entry of a stored array of sums of squares, define an array of the square roots of its
+        entries, unless there is one already.
+        """
         if base.op == "read":
             self.stored_norm(base)
 
     def stored_norm(self, base: Node) -> Node | None:
-        """Return the norm of `base`, an entry of an array of sums of squares, as an entry of the array of norms; None
-        if the array holds other values.
+        """Return the norm of `base`, an entry of an array of sums of squares, as an entry of the array of their square
+        roots, which is created at its first use; None if the array stores other values.
         """
         array = base.args[0]
         if array not in self.tables:
@@ -168,8 +169,8 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return the root of the sum of squares `total`, scaled so that no square overflows or underflows; None if
-        `total` is no sum of squares. `base` is `total`, or the array entry that stores it.
+        """Return the square root of `total`, a sum of squares, written so that no square overflows or underflows. None
+        if no rule applies, such as for other nodes. `base` is `total`, or the array entry that stores it.
         """
         graph = self.graph
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:

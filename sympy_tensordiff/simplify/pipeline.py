@@ -85,8 +85,8 @@ def read_function(reader: Reader, exprs: Iterable[Any]) -> tuple[list[Node], lis
 
 
 def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) -> Rows:
-    """Raise an error if a read in `given` is out of bounds or an index divisor may be negative. Return the constraints
-    on sizes that the expressions `known` imply.
+    """Check `given`, the nodes of the user's expressions: raise an error if a read is out of bounds for all sizes or an
+    index divisor may be negative. Return the constraints on sizes that the nodes `known` imply.
 
     Raises `OutOfShapeError` if a read in `given` always leaves its shape, `UnsupportedError` for a divisor that may be
     negative.

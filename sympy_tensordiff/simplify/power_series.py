@@ -98,7 +98,7 @@ def series_of(
 
 
 def _monomial(factor: Fraction, order: int, length: int) -> Series:
-    """Return the series of ``factor*t**order`` with `length` coefficients, of which only the first is nonzero."""
+    """Return the power series of ``factor*t**order`` with `length` coefficients: `factor`, and zeros after it."""
     return Series(order, [factor] + [Fraction(0)] * (length - 1), order)
 
 
@@ -114,8 +114,8 @@ def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | No
 
 
 def _raised(found: Series, power: Fraction) -> Series | None:
-    """Return the series `found` to a rational `power`. None for a fractional power if the first coefficient is not 1,
-    or if the order of the result is not an integer or makes its sign depend on that of ``t``.
+    """Return the series ``found**power``. Return None for a fractional `power` if the first coefficient is not 1, or if
+    the order of the result is not an integer or makes its sign depend on that of the variable ``t``.
 
     A root has no series if its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """
@@ -246,7 +246,9 @@ def _inverse_function(sign: int, power: Fraction) -> Callable[[Coefficients], li
     """
 
     def of(a: Coefficients) -> list[Fraction]:
-        """Return the coefficients of ``f(a)``, the integral of ``a'*(1 + sign*a**2)**power``."""
+        """Return the coefficients of ``f(a)``, where `a` is a power series without constant term, and the derivative of
+        ``f`` is ``(1 + sign*x**2)**power``, as for the arcsine.
+        """
         square = [sign * c for c in _times(a, a)]
         square[0] += 1
         return _integral(_times(_derivative(a), _power(square, power)[: len(a) - 1]))

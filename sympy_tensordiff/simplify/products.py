@@ -131,8 +131,9 @@ def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Use
 
 
 def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int) -> Node | None:
-    """Return the matrix ``R`` if `matrix` is the product ``F R`` (for `end` 0) or ``R F`` (for `end` 1), where ``F`` is
-    the square matrix `factor` (for `axis` equal to `end`) or its transpose; None otherwise.
+    """Return the other factor ``R`` if `matrix` is a product with the square matrix `factor`, ``F``, at the left (`end`
+    0: ``F R``) or at the right (`end` 1: ``R F``); None otherwise. If `axis` differs from `end`, ``F`` is the transpose
+    of `factor`.
     """
     if not is_core(matrix) or factor.shape[0] != factor.shape[1]:
         return None
@@ -174,9 +175,9 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` along which ``other/sum(exponential)`` is a softmax; None unless `other` is the same
-    exponential as `exponential`, up to the order of axes. The sum is over `axes` of `exponential`; its result has the
-    labels `rest`, and `other` has `labels`.
+    """Return the axes of `other` along which `other` divided by a sum is a softmax. The sum is that of `exponential`
+    over `axes`, with the labels `rest`. None unless `other`, with `labels`, is the same exponential up to the order of
+    axes.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
@@ -269,7 +270,9 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
 
 
 def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Return the operands of `product` without the pair ``exp(u)`` and ``exp(-u)``; None if there is none."""
+    """Return the operands of `product` with a pair ``exp(u)`` and ``exp(-u)`` replaced by a tensor of ones; None if
+    there is no such pair.
+    """
     parts = product.parts
     exponents = {
         (node.args[0], tuple(labels)): n
@@ -356,7 +359,9 @@ RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
 
 
 def may_cancel(parts: Sequence[Node]) -> bool:
-    """Return whether a rule for products may apply to `parts`: a cheap test that is necessary, not sufficient."""
+    """Return whether a rule for products, such as that for ``inv(A) @ A``, may apply to the operands `parts`. This is a
+    quick test: if it is False, no rule applies; if it is True, one may.
+    """
     for part in parts:
         base = _base(part)
         if base.op == "inv" or (base.op == "call" and base.data in (sympy.exp, sympy.sign)):
@@ -408,8 +413,8 @@ Uses: TypeAlias = Counter[Node]
 def rewritten(
     graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
 ) -> list[Node]:
-    """Return `roots` with `rewriting` applied, arguments first, to those of `nodes` that contain operations on whole
-    tensors. `nodes` are all nodes below the roots, arguments first; `uses`, their numbers of uses, is updated.
+    """Return `roots` after applying `rewriting` to all nodes with operations on whole tensors, arguments first. `nodes`
+    are all nodes below the roots; `uses`, the numbers of uses of the nodes, is updated in place.
 
     Nodes between the binders of index notation are left unchanged: nodes in which a bound variable is free.
 
@@ -429,8 +434,8 @@ def rewritten(
 
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Counter[Node]:
-    """Return how often each node is used by `nodes`, and as one of `roots`. A use of a transposed or scaled tensor
-    counts as a use of the tensor itself.
+    """Return how often each node is used: as an argument of one of `nodes`, or as one of `roots`. A use of a transposed
+    or scaled tensor counts as a use of the tensor itself.
     """
     uses: Counter[Node] = Counter(map(operand_of_view, roots))
     for node in nodes:
@@ -447,13 +452,13 @@ def operand_of_view(node: Node) -> Node:
 
 
 def size(nodes: Sequence[Node]) -> int:
-    """Return the total weight of `nodes`, a measure of the length of their text."""
+    """Return the total weight of `nodes`, which estimates the length of their text."""
     return sum(map(weight, nodes))
 
 
 def weight(node: Node) -> int:
-    """Return the weight of `node` in the measure of text length: larger for products of several operands, 0 for numbers
-    and transposes.
+    """Return the weight of `node`, its part in an estimate of the text length of expressions: larger for products of
+    several operands, 0 for numbers and transposes.
 
     A product of K operands counts as K - 1 products of two. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``.
     Nor do transposes: whether a node or its transpose is below one depends on the order in which axes were read.

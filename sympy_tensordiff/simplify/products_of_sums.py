@@ -84,9 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split `factor`, a guard or select in a sum over `limits`: return the factors of its value that may be moved
-        out of both the sum and the condition, then the remaining factors under the condition. ``[factor]`` if no factor
-        may be moved.
+        """Split `factor`, a guard or select in a sum over `limits`. Return the factors of its value that may be moved
+        out of both the sum and the condition, then the guard or select of the remaining factors; ``[factor]`` if no
+        factor may be moved.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -155,8 +155,8 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of `factors`, which share indices, over `limits`; a factor that needs fewer indices stays
-        outside of the inner sums.
+        """Return the sum over `limits` of the product of `factors`, which have indices in common. A factor without the
+        indices of the inner sums is written in front of these.
         """
         graph = self.graph
         last = limits[-1]
@@ -184,8 +184,8 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values that the variable of `limit` takes. A sum of factors without this variable is
-        their product times this number. None if it is unknown, or if it may be 0 and one of `factors` undefined there.
+        """Return the number of values of the variable of `limit`: a sum over it is this number times `factors`, which
+        do not contain the variable. None if the number is unknown, or may be 0 where a factor is undefined.
         """
         count = length_of_range(limit)
         if count is None or are_ranges_nonempty([limit], facts):
@@ -195,8 +195,8 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Return whether it pays to move the factors `free` out of the sum over `inner`, in which the factors `bound`
-        remain: the remaining sum splits in two or depends on fewer indices, or `free` contains loops.
+        """Return whether it pays to move the factors `free` out of the sum over `inner`; the factors `bound` remain in
+        it. It does if the remaining sum can be split or depends on fewer indices, or if `free` contains loops.
         """
         if len(self.groups(inner, bound)) > 1:
             return True
@@ -204,9 +204,9 @@ class ProductsOfSums:
         return any(_contains_loops(factor) or not factor.free <= needed for factor in free)
 
     def cancelled(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node | None:
-        """Return the sum of the product of `factors` over `limits` if one of them divides by the part of this sum over
-        some of the `limits`: ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` where ``S[i]`` is ``Sum_j x[i, j]``. Else
-        None.
+        """Return the sum of the product of `factors` over `limits` after cancelling a division by a part of it:
+        ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` if ``S[i]`` is ``Sum_j x[i, j]``. None if no factor divides by
+        such a part.
         """
         guards = [factor for factor in factors if factor.op == "guard"]
         rows: Rows = guards[0].data if len(guards) == 1 else ()
@@ -224,9 +224,8 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits` under the guard `rows`, computed in two steps, if the inner sum,
-        over `inner` (some of `limits`), is a number times `base`, so that it cancels with a factor ``1/base``. Else
-        None.
+        """Return the sum of `factors` over `limits` under the guard `rows`, if its inner sum over the limits `inner` is
+        a number times `base`: then it cancels with a factor ``1/base``, as in a softmax. None otherwise.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)
@@ -242,7 +241,7 @@ class ProductsOfSums:
         return self.sum(outer, self.graph.guard(rows, self.graph.mul([*free, part])), facts)
 
     def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` over `limits`; if `body` is itself a sum, both become one sum."""
+        """Return the sum of `body` over the loop bounds `limits`; if `body` is itself a sum, both become one sum."""
         coefficient, body = self.graph.split_coefficient(body)
         variables, rows = [limit.variable for limit in limits], bound_rows(limits)
         if body.op == "sum":
@@ -253,8 +252,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits`, taken term by term, if all but at most one of the
-        resulting sums cancel; the innermost index alone is tried, too. None if they do not cancel.
+        """Return the sum of the addition `body` over `limits` (or first over the innermost index alone) if the sums of
+        its terms cancel, except for at most one. None if they do not.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -299,15 +298,17 @@ def _contains_loops(factor: Node) -> bool:
     """
 
     def operands(node: Node) -> Sequence[Node]:
-        """Return the arguments of an addition, product or power that contains loops or guards; else empty."""
+        """Return the arguments of ``node`` if it is an addition, product or power with loops or guards inside; () for
+        any other node.
+        """
         return node.args if node.op in ("add", "mul", "pow") and not node.is_guard_free else ()
 
     return any(node.op in RANGED for node in breadth_first(factor, operands))
 
 
 def _other_orders(limits: list[Bounds]) -> list[list[Bounds]]:
-    """Return the orders of the loops `limits` in which one of them, other than the last, is moved to the end,
-    innermost; [] if some depend on others.
+    """Return other orders of the loops `limits` that move one of them to the innermost place, from the last but one to
+    the first; [] if the range of one depends on another.
     """
     variables = frozenset(limit.variable for limit in limits)
     if any(len(_atoms(limit) & variables) > 1 for limit in limits):

@@ -257,8 +257,8 @@ class Quotients:
         return found
 
     def _term(self, node: Node) -> Term:
-        """Return `node` as ``coefficient * prod(base**exponent)``, without looking up an earlier result; raise
-        `_Inexact` if that is not possible.
+        """Compute `node` as ``coefficient * prod(base**exponent)`` and return it, without a look-up in the cache. Raise
+        `_Inexact` if `node` has no such form.
         """
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
@@ -303,7 +303,9 @@ class Quotients:
         return self.graph.const(number), *whole, self.graph.ein(1, others, output, extents)
 
     def _without_opposites(self, term: Term) -> Term:
-        """Return `term` with factors that are opposite sums merged: ``(1 - a)/(a - 1)`` is -1."""
+        """Return `term` with powers of opposite sums, such as ``a - 1`` and ``1 - a``, as powers of one of them: ``(1 -
+        a)/(a - 1)`` becomes -1.
+        """
         sums = [base for base, power in term.powers.items() if base.op == "add" and power.denominator == 1]
         if len(sums) < 2 or not any(power < 0 for power in term.powers.values()):
             return term
@@ -320,8 +322,8 @@ class Quotients:
         return Term(coefficient, powers)
 
     def _without_content(self, term: Term, base: Node, exponent: int) -> Term:
-        """Return `term`, which has the factor ``base**exponent``, with the content of the sum `base` moved out of it: a
-        number, and the common factors of its terms that cancel with other factors of `term`.
+        """Return `term` with common factors of the terms of the sum `base` taken out of its factor ``base**exponent``:
+        numbers, and what cancels with other factors of `term`, as in ``(a*x + a*y)/a``.
         """
         polynomial = self.polynomial(base)
         # Entries stay: the series of (1 - exp(-s/t))/s - (t/s + 1)*exp(-s/t)*s/t**2 is found in this form only.
@@ -375,8 +377,8 @@ class Quotients:
         return self._built_sum(self._polynomial(_times(rest, self.term(own)) for own in sums[0].args), sums[0].shape)
 
     def _with_power_joined(self, term: Term) -> Term:
-        """Return the product `term` with a factor joined with a power that contains it: ``b*(x/b)**a`` for
-        ``x*(x/b)**(a - 1)``; raise `_Inexact` without such a power.
+        """Return the product `term` with a factor and a power that contains it merged: ``x*(x/b)**(a - 1)`` becomes
+        ``b*(x/b)**a``. Raise `_Inexact` if there is no such pair.
         """
         for power, times in term.powers.items():
             base, exponent = power.args if power.op == "pow" else (power, power)
@@ -429,17 +431,17 @@ class Quotients:
         return polynomial, Term(Fraction(1), below)
 
     def _fraction(self, numerator: Polynomial, divisor: Term, content: Term, shape: tuple[Affine, ...]) -> Node:
-        """Return ``numerator*divisor``, where the exponents in `divisor` are negative, as a node of the given `shape`,
-        with the factor `content` of the numerator in front.
+        """Return the quotient ``numerator*divisor`` as a node of the given `shape`, with the common factor `content` of
+        the numerator's terms in front. `divisor` is a product of powers with negative exponents.
         """
         if not numerator:
             return self.graph.filled(0, shape) if shape else self.graph.zero
         return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
-        """Return ``polynomial*base**times`` for a sum `base`, with as many divisors `base` of its terms cancelled as
-        possible, and the other terms multiplied out. Raise `_Inexact` if a term would have to be multiplied by `base`
-        more than twice.
+        """Return ``polynomial*base**times`` for a sum `base`: a divisor `base` of a term is cancelled, and the other
+        terms are multiplied out. Raise `_Inexact` if a term would have to be multiplied by `base` more than twice, or
+        by a fractional power of it.
         """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]
@@ -459,8 +461,8 @@ class Quotients:
     # -------------------------------------------------------------- nodes
 
     def _built(self, term: Term, rest: Polynomial | None = None, shape: tuple[Affine, ...] = ()) -> Node:
-        """Return ``term*rest`` as a node, repeated to a tensor of `shape` if it is a scalar; without `rest`, just
-        `term`.
+        """Return ``term*rest`` as a node, or `term` alone without `rest`. If a `shape` is given, a scalar is repeated
+        to a tensor of this shape.
         """
         graph = self.graph
         factors = [graph.pow(base, graph.const(_number(power))) for base, power in term.powers.items() if power]
@@ -477,8 +479,8 @@ class Quotients:
         return self.graph.broadcast(total, shape) if shape and not total.shape else total
 
     def length(self, node: Node) -> int:
-        """Return the number of operators and function names in the text of `node`, weighted so that divisors decide
-        between equal lengths.
+        """Return a measure of the length of the formula of `node`: a weighted count of its operators and function
+        names. Of two equally long formulas, the one with fewer divisors is shorter.
         """
         for part in reachable(node, known=self.lengths):
             own = sum(self.lengths[arg] for arg in part.args) + SIGN * (_coefficient(part) not in (1, -1))
@@ -532,7 +534,7 @@ def _number(number: Fraction) -> int | Fraction:
 
 
 def _key(powers: Powers) -> Monomial:
-    """Return the dictionary of exponents as a hashable monomial, equal for equal products."""
+    """Return the dictionary `powers` of exponents as a hashable tuple, equal for equal products."""
     return tuple(sorted(((base, power) for base, power in powers.items() if power), key=lambda pair: pair[0].id))
 
 
@@ -547,9 +549,11 @@ def _times(one: Term, other: Term) -> Term:
 def _content_of(
     polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
 ) -> Term:
-    """Return the factor to take out of the sum `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the common
-    denominator. With `common`, common factors are included. With `greatest`, a divisor is included only if all terms
-    have it. Divisors in `cancelled` are taken out even if only some terms have them.
+    """Return the factor that is taken out of the sum `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the
+    common denominator; with `common`, also the common factors.
+
+    With `greatest`, a divisor is included only if all terms have it. Divisors in `cancelled` are taken out even if only
+    some terms have them.
     """
     if not polynomial:
         return Term(Fraction(1), {})
@@ -567,8 +571,9 @@ def _content_of(
 
 
 def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
-    """Return a dictionary from each sum t that all terms of `polynomial` contain with fractional exponents, equal up to
-    integers, to the least of these exponents: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
+    """Find the roots that all terms of `polynomial` have in common: return a dictionary from sums t to the least
+    exponent of t, if t has exponents in all terms that are fractional and differ by integers: ``{t: -1/2}`` for
+    ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
     """
     keys = [dict(key) for key in polynomial]
     found: dict[Node, Fraction] = {}

@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that the user's function implies, because one of its reads is in bounds only if it
-    holds. It holds for all values of ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
+    """A constraint ``form >= 0`` that a read of the user's function implies, since the read is out of bounds if it is
+    false. It holds for all ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
 
     It holds for all values of `variables`.
     """
@@ -65,8 +65,8 @@ class _Written(NamedTuple):
 
 
 class WrittenReads:
-    """Decides whether a derivative may assume that a read is in bounds: it may if the function that the user wrote
-    already requires this (`holds`).
+    """Decides whether a derivative may assume that a read is in bounds: it may if the user's function makes the same
+    read, and so requires this already (`holds`).
 
     `function` are the expressions as written, `facts` the constraints on sizes and free indices.
     """
@@ -80,8 +80,8 @@ class WrittenReads:
         self.tries = 0
 
     def holds(self, row: Constraint, facts: Rows, conditions: Conditions = frozenset()) -> bool:
-        """Return whether a derivative may assume the constraint `row`, because the original function requires it for
-        one of its own reads where `facts` and `conditions` are true.
+        """Return whether a derivative may assume the constraint `row` where `facts` and `conditions` hold: a read of
+        the original function, evaluated there, is in bounds only if `row` is true.
         """
         key = (row, facts, conditions)
         if key not in self.answers:
@@ -92,9 +92,11 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether the constraint `row` is an instance of the bound of `read`: the two are equal for some values
-        of the variables of `read`, and the ranges and conditions of `read` at these values follow from `facts` and
-        `conditions`. False after a limited number of tries.
+        """Return whether the constraint `row` is an instance of `read`, a bound that holds for all values of its
+        variables in its ranges and conditions: some values make both equal, and `facts` and `conditions` imply the
+        rest.
+
+        Return False after a limited number of tries.
         """
         graph = self.graph
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
@@ -111,8 +113,9 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield extensions of `forms`, a dictionary from some variables of `read` to index forms, to all variables of
-        `read`. New variables are solved for by equating a constraint of `read` with one of `facts`.
+        """Yield each extension of `forms`, a dictionary from some variables of `read` to index forms, to all variables
+        in its constraints. The forms of further variables are found by matching a constraint of `read` with one of
+        `facts`.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -131,15 +134,17 @@ class WrittenReads:
                 yield from self._extended_to_all(read, {**forms, **found}, facts)
 
     def _uncertain_bounds(self) -> Iterator[_Written]:
-        """Yield a bound ``form >= 0`` for each read of the original function that is not provably in bounds."""
+        """Yield the bounds ``form >= 0`` of those reads of the original function that are not provably in bounds, each
+        with the loops and conditions around the read.
+        """
         for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
             around = access.around
             yield from self._written_cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _written_cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield ``form >= 0`` with the facts under which it holds: first as it stands, then once for each way to
-        resolve the maxima and minima in `form`; cases that cannot occur are left out. `known` and `conditions` hold
-        where the read is made; variables in `bound` that are not needed are eliminated from `known`.
+        """Yield facts of the form ``form >= 0``, which a read in bounds implies: one with `form` unchanged, then one
+        for each case of the maxima and minima in `form` that can occur. `known` and `conditions` hold at the read;
+        variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
@@ -153,7 +158,9 @@ class WrittenReads:
 
 
 class _Explicit:
-    """The recursion of `explicit_reads`. Results are stored by node, known constraints and conditions."""
+    """Puts a guard around each read that may be out of bounds, for `explicit_reads`. Results are cached by node, known
+    constraints and conditions.
+    """
 
     def __init__(self, graph: Graph, written: WrittenReads, facts: Rows) -> None:
         self.graph = graph
@@ -164,7 +171,9 @@ class _Explicit:
         self.done: dict[tuple[Node, Rows, Conditions], Node] = {}
 
     def visit(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node` with guards around its unproven reads; a result for the same `facts` is reused."""
+        """Return `node` with guards around the reads in it that `facts` do not prove to be in bounds. Results are
+        cached.
+        """
         if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
             facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.is_guard_free and not self.unproven(tuple(self.choices.read_conditions(node)), facts):
@@ -208,12 +217,14 @@ class _Explicit:
         return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
-        """Return the constraints in `rows` that follow neither from `facts` nor from a read of the given function."""
+        """Return the constraints in `rows` that are not proved: they follow neither from `facts` nor from the fact that
+        the reads of the user's function are in bounds.
+        """
         return tuple([row for row in without_implied(rows, facts) if not self.is_proven(row, facts)])
 
     def is_proven(self, row: Constraint, facts: Rows) -> bool:
-        """Return whether `row` follows from `facts`, if need be multiplied by divisors, or holds because the original
-        function reads an entry that exists only where `row` holds.
+        """Return whether the constraint `row` is proved: it follows from `facts`, also if these are multiplied by
+        divisors, or the user's function reads an entry that exists only where `row` holds.
         """
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
@@ -248,9 +259,9 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return ``[(form, constraints), ...]`` for those `rows` that contain an integer-tensor entry, such as
-        ``p[i]``: the form of the row, and what holds when it is tested, `facts` and some of the other `rows`. These are
-        a guard's, or the bounds of loops over `variables`.
+        """Return ``(form, constraints)`` for each of `rows` that contains an integer-tensor entry, such as ``p[i]``:
+        its form, and the constraints that hold when it is tested. `rows` belong to a guard or bound loops over
+        `variables`; `facts` hold around them.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -265,9 +276,9 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Split `node` by whether `entry` is in bounds: yield ``(constraints of the case, rows to test there)``. First
-        comes the case in bounds, with all of `rows`. In each case out of bounds, only the rows without `entry` are
-        tested; they are None if one of the others fails.
+        """Split `node` by whether the tensor entry `entry` is in bounds: yield
+        ``(constraints of the case, rows to test there)``. In bounds, all of `rows` are tested; out of bounds, only the
+        rows without `entry`, or None if a row with it is false there.
 
         A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the
@@ -284,8 +295,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return the constraints among `rows` that do not contain `entry`, to be tested where it is out of bounds and
-        counts as minus infinity. None if one of the other rows is false for this value.
+        """Return the constraints among `rows` without `entry`, an integer-array entry that is read out of bounds and
+        counts as minus infinity. None if this value makes one of the other rows false.
         """
         left: list[Constraint] = []
         for row in rows:
@@ -299,9 +310,9 @@ class _Explicit:
     def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Return guarded terms that add up to `node`: one for `entry` in bounds, the others for `entry` out of bounds.
-        `variables`, `rows` and `body` belong to `node`, a guard, sum or other binder; `known` are the constraints
-        around it.
+        """Return a list of guarded terms that add up to `node`: in the first, the index `entry` is in bounds, in the
+        others it is out of bounds. `variables`, `rows` and `body` are those of `node`, a guard, sum or other binder;
+        the constraints `known` hold around it.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """
@@ -355,8 +366,8 @@ def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _forward(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
-    """Return the sum `total` with each index that is only read backwards, as in ``x[n - 1 - j]``, replaced by the index
-    read; unchanged if there is none.
+    """Return the sum `total` with each index that occurs only backwards in reads, as j in ``x[n - 1 - j]``, replaced by
+    a forward one, as in ``x[i]``; `total` itself if there is none. ``sizes`` are the variables of sizes.
     """
     for n, bound in enumerate(graph.bound(total)):
         if _reflection(total.args[0], bound, sizes) is None:

@@ -69,7 +69,9 @@ def recognise(
     facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
-        """Return `node` after all rules, and record whether the result is a symmetric matrix."""
+        """Apply the rules for whole tensors to `node` until none applies, and return the result. If it is a square
+        matrix, record whether it is symmetric.
+        """
         while True:
             for rule in chosen.get(node.op, ()):
                 found = rule(graph, node, facts)
@@ -198,7 +200,9 @@ def _function_inside_view(graph: Graph, node: Node, facts: Facts) -> Node | None
 
 
 def _scalar_inside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``1 + u.T`` as ``(1 + u).T``, also for repeated tensors; None for other additions."""
+    """Return an addition of a scalar and a transposed or repeated tensor with the scalar inside, ``(1 + u).T`` for
+    ``1 + u.T``; None for other additions.
+    """
     terms = [term for term in node.args if term.shape]
     if not terms or len(terms) == len(node.args):
         return None
@@ -230,7 +234,7 @@ def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _roots_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``(sqrt(2) x)**2`` as ``2 x**2``; None unless this removes roots of numbers."""
+    """Rewrite ``(sqrt(2) x)**2`` as ``2 x**2``, without roots of numbers; None where none can be removed."""
     power = _integer(node.args[1])
     factor, core = graph.split_view(node.args[0])
     if not power or not is_core(core) or len(core.data.output) < len(core.data.extents):
@@ -267,7 +271,9 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return the select `part`, or a branch of it, without the factors that are moved in front."""
+        """Return the select `part`, or one of its branches, divided by the common factors of all branches, which are
+        written in front of the select.
+        """
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
         return graph.mul([f for f in _factors(graph, part) if f not in common]) if part in leaves else part
@@ -282,14 +288,14 @@ def _leaves(graph: Graph, choice: Node) -> list[Node]:
 
 
 def _factors(graph: Graph, node: Node) -> tuple[Node, ...]:
-    """Return the factors of an element-wise product; factors of a factor that is itself a product are listed too,
-    instead of it.
-    """
+    """Return the factors of an element-wise product. A factor that is itself a product is replaced by its factors."""
     return tuple(part for factor in graph.factors(node) for part in graph.factors(factor))
 
 
 def _is_finite(factor: Node) -> bool:
-    """Return whether `factor` is finite for all finite inputs, or is a power of an index form."""
+    """Return whether `factor` is known to be finite for all finite inputs. A power of an index with a constant exponent
+    counts as finite.
+    """
     return factor.total or (factor.op == "pow" and factor.args[0].op == "index" and factor.args[1].op == "const")
 
 
@@ -302,8 +308,8 @@ def _with_product_rules(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def with_factors_cancelled(graph: Graph, node: Node) -> Node | None:
-    """Return the product `node` with factors that cancel removed, such as ``exp(u) exp(-u)`` written as 1; None if none
-    do or `node` is not a product. The rules are those of the module `products`.
+    """Return the product `node` without factors that cancel, by the rules of the module `products`: ``x`` for ``x
+    exp(u) exp(-u)``. None if no factors cancel, or `node` is not a product.
     """
     if node.op not in ("ein", "mul"):
         return None
@@ -313,14 +319,14 @@ def with_factors_cancelled(graph: Graph, node: Node) -> Node | None:
 
 
 def _factor_of_inverse(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``inv(F R) F`` as ``inv(R)``; None without such operands."""
+    """Return the product `node` with ``inv(F R) F`` in it replaced by ``inv(R)``; None without such operands."""
     found = without_factor_of_inverse(graph, product_of(graph, node), facts.uses)
     return None if found is None else build(graph, found)
 
 
 def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``(1 - inv(F F^T)) F`` as ``F - inv(F)^T``: the product is multiplied out because an inverse then
-    cancels. None if none does.
+    """Return the product ``(1 - inv(F F^T)) F`` multiplied out, ``F - inv(F)^T``, since an inverse then cancels. None
+    if no inverse cancels.
     """
     product = product_of(graph, node)
     for n, (addition, own) in enumerate(product.parts):
@@ -337,15 +343,15 @@ def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``sum(x - sum(x)/n)`` as 0: a sum of an addition is taken term by term because terms then cancel. None if
-    none do.
+    """Take the sum of an addition term by term if terms then cancel: ``sum(x - sum(x)/n)`` becomes 0. None if no terms
+    cancel.
     """
     return _cancelled_terms(graph, node, LEVELS)
 
 
 def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
-    """Take the sums in `node` term by term if terms then cancel, also in sums nested up to `levels` deep; None if none
-    cancel.
+    """Return `node` with sums taken term by term, ``Sum(a + b)`` as ``Sum(a) + Sum(b)``, if terms then cancel, also in
+    sums nested up to `levels` deep; None if none cancel.
     """
     for terms in _distributions(graph, node):
         found = graph.add([_without_zero(graph, term, levels) for term in terms])
@@ -356,9 +362,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Yield, for each addition among the operands of the contraction `node`, a list of contractions whose sum is
-    `node`: in each, one term of the addition takes its place. With `is_alone`, an addition counts only if it has a
-    summed index that no other operand has.
+    """Multiply out the contraction `node`: for each operand that is an addition, yield the list of contractions with
+    one of its terms as operand instead, whose sum is `node`. With `is_alone`, the addition must have a summed index
+    that no other operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
@@ -373,8 +379,8 @@ def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterat
 
 
 def _distributed(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Take one sum in the addition `node` term by term, if the resulting terms cancel with other terms of `node`; None
-    if none do.
+    """Return the addition `node` with one product in it multiplied out, if the resulting terms cancel with other terms:
+    ``(a + b) @ x - a @ x`` becomes ``b @ x``. None if this makes no addition shorter.
     """
     for term in node.args:
         coefficient, core = graph.split_view(term)
@@ -397,8 +403,8 @@ def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
 
 
 def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
-    """Return `product` with one more operand, `term` with the labels `labels`, as a node. For a scalar `term`, a tensor
-    of ones of this `shape` is an operand, too.
+    """Return the contraction `product` with one more operand: `term`, whose axes have `labels`. A scalar `term` is
+    repeated along these axes by a tensor of ones of this `shape`.
     """
     coefficient, term = graph.split_view(term)
     ones = (graph.filled(1, shape), labels)
@@ -411,8 +417,8 @@ def _summed(graph: Graph, product: ContractionParts, shape: tuple[Affine, ...], 
 
 
 def _symmetric_transposed(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite the transposed tensor ``S^T`` as ``S`` for a symmetric matrix S, such as ``X^T X``; None for
-    other nodes.
+    """Rewrite the transpose of a symmetric matrix S, such as ``S = X^T X``, as S itself, with the same coefficient;
+    None for other nodes.
     """
     if not is_view(node) or not node.args:
         return None
@@ -435,8 +441,8 @@ def _with_labels_in_order(graph: Graph, node: Node, facts: Facts) -> Node | None
 
 
 def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``F (2*A - 2*B)`` as ``2*F (A - B)``: a number that all terms of an operand share moves in front. None if
-    there is none.
+    """Move numbers in front of the contraction `node`: ``F (2*A - 2*B)`` becomes ``2*F (A - B)``, because all terms
+    have the factor 2 up to the sign. None if no operand has such a number.
     """
     if not is_core(node):
         return None

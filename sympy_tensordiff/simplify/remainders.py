@@ -36,9 +36,9 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return the sum of `body` over `variables` in the range `rows` as one sum for each residue class of the sizes. So
-    an equation such as ``m*i + 2*j == k``, in which no coefficient is 1, is eliminated. None if no equation has the
-    needed form.
+    """Return the sum of `body` over `variables` in the range `rows` as several sums, one for each remainder of the
+    sizes. In each, an equation is eliminated: ``m*i + 2*j == k`` can be solved for j if it is known whether m is even.
+    None if no equation has this form.
     """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
@@ -53,8 +53,8 @@ def systems_by_remainders(
 
 
 def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """Return constraints that ``rest`` is divisible by `modulus`, one system for each combination of residues of its
-    symbolic coefficients. None if these depend on `variables` or there are too many.
+    """Return the systems of constraints that make the form ``rest`` divisible by `modulus`, one for each combination of
+    residues of its symbolic coefficients. None if these depend on `variables` or there are too many.
 
     None if a coefficient depends on `variables` itself, or if there are more than ``CASES_LIMIT`` choices.
     """
@@ -91,9 +91,9 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum of `body` over `variables` in the range `rows` without the variable `v`, which `equation` is
-    solved for. It is for the sizes that satisfy `given`: constraints on their residues and, last, the congruence under
-    which ``v`` is an integer. `digits` are indices known to be remainders by the coefficient of ``v``.
+    """Return the sum of `body` over `variables` in the range `rows` with the variable `v` eliminated by ``equation ==
+    0``. It is valid for the sizes that satisfy the constraints `given`, of which the last says that ``v`` is an
+    integer. `digits` are indices known to be remainders by the coefficient of ``v``.
 
     This congruence is solved for another index if possible.
     """
@@ -102,7 +102,7 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def with_equation(form: Affine) -> Affine:
-        """Return `form` with `v` eliminated by the equation, if that needs no division; else `form` itself."""
+        """Return `form` with the variable `v` eliminated by the equation; `form` itself if that needs a division."""
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
 
@@ -119,9 +119,9 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` without the variable `v`, for which `equation` holds. A row linear in `v` is
-    multiplied by the coefficient of `v` in the equation, so that nothing is divided; in another row `value` is
-    substituted.
+    """Eliminate the variable `v` from the constraint `row` by the `equation` for it. A row linear in `v` is multiplied
+    by the coefficient of `v` in the equation, so that no division is needed; otherwise `value`, which the equation
+    gives for `v`, is substituted.
     """
     parts = slope(row.form, v)
     if parts is None:
@@ -140,9 +140,10 @@ def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
 def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
-    """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for one of `variables` with a new
-    variable ``t``; variables in `last` are chosen last, and for one in `digits`, itself a remainder, ``t`` is 0 if
-    possible. None if no variable has a coefficient that is coprime to the modulus.
+    """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for v, one of `variables`, with a new
+    variable ``t``. None if no coefficient is coprime to the modulus. Variables in `last` are chosen last.
+
+    For a variable in `digits`, itself a remainder, ``t`` is 0 if possible.
 
     Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
     mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is
@@ -169,9 +170,9 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """Return the solution ``{variable: form}`` of the congruence `row`, first modulo `share` (a divisor of its
-    modulus), then modulo the rest, so that sizes are not multiplied by the other variables; variables in `last` are
-    chosen last. None if a step fails.
+    """Solve the congruence `row` in two steps: modulo `share`, a divisor of its modulus, and then modulo the rest, so
+    that the solution is simpler. Return ``{variable: form}``, or None if a step fails. Variables in `last` are solved
+    for only if others fail.
 
     Modulo the divisor `share` the coefficients of the other indices vanish.
 

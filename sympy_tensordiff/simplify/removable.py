@@ -89,8 +89,8 @@ _LARGEST_FRACTION = 10**6
 
 
 class Powers(dict[Node, Number]):
-    """The variable ``u`` of a power series, as the exponents of its bases: ``{x: 1, y: -1}`` for ``u = x/y``; with a
-    cache of the series of nodes in ``u``.
+    """The variable ``u`` of power series, as a dictionary from its factors to their exponents: ``{x: 1, y: -1}`` for
+    ``u = x/y``. It caches the series of nodes in ``u``.
     """
 
     def __init__(self, exponents: Mapping[Node, Number]) -> None:
@@ -117,7 +117,8 @@ class Powers(dict[Node, Number]):
 
 
 class Variable(NamedTuple):
-    """The variable ``u`` of a series: ``node`` is ``u``, ``powers`` has its bases.
+    """The variable ``u`` in which a function is expanded in a series. ``node`` is ``u`` itself, ``powers`` has its
+    bases with their exponents.
 
     ``u`` may be a product: then ``lead`` is one of its bases, whose powers are recognised as those of ``u``, and
     ``others`` is the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
@@ -132,7 +133,7 @@ class Variable(NamedTuple):
 
     @property
     def is_far_out(self) -> bool:
-        """Whether the series is one for large values: ``u`` is ``1/lead``."""
+        """Whether the series is in powers of ``u = 1/lead``, so that it holds for large values of ``lead``."""
         return self.side is not None
 
 
@@ -149,9 +150,9 @@ class SeriesTerm(NamedTuple):
 def regular_at_zero(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> list[Node]:
-    """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced there by a
-    series. `arrays` maps stored tensors to the comprehensions that they store, `choices` maps differences that are
-    accurate already to formulas that have a series.
+    """Return the entries `roots` with a series near 0 in place of terms that cancel there, as in ``(exp(u) - 1 -
+    u)/u**2``. `arrays` maps stored tensors to their comprehensions; `choices` maps differences that are accurate
+    already to formulas that have a series.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -197,8 +198,8 @@ class SeriesChoice(NamedTuple):
 
 
 def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
-    """Return `node` with a choice between the series (near the point) and the direct form, for each group of terms or
-    factors in `chosen`. `done` has the direct forms of `node` and of its terms.
+    """Return `node` with a select for each group of terms or factors in `chosen`: a power series near the point at
+    which they cancel, their direct form elsewhere. `done` maps `node` and its terms to their direct forms.
     """
     if chosen[0].members == (node,):
         condition, near, _ = chosen[0]
@@ -214,9 +215,10 @@ def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done
 
 
 def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the entries and scalars that are factors of both `product` and `near`, the series that replaces it near a
-    removable singularity. They are written in front of the choice between the two, so that the choice depends on fewer
-    indices.
+    """Return the array entries and scalars that are factors of both `product` and `near`, the series that replaces
+    `product` near a removable singularity.
+
+    They are written in front of the choice between the two, so that the choice depends on fewer indices.
     """
     factors = graph.factors(near)
     return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
@@ -231,8 +233,9 @@ def _may_cancel(node: Node) -> bool:
 def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
-    """Return a dictionary from `nodes` to equal nodes with the formulas of entries in place of reads of the stored
-    `arrays`, if these formulas are simple. Rules can then see inside. Formulas in `choices` are preferred.
+    """Return a dictionary from `nodes` to equal nodes in which formulas, if simple, replace reads of stored arrays, so
+    that rules can see inside. `arrays` maps the stored tensors to their formulas, `choices` reads to formulas that are
+    preferred.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -263,8 +266,8 @@ def _with_entries_of(
 
 
 def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
-    """Return ``base**exponent`` for a positive base as an exponential of a logarithm. If the base is a sum, negative
-    numbers in the exponent (as derivatives have them) remain a power of the base.
+    """Return ``base**exponent``, for a positive `base`, as ``exp(exponent*log(base))``. If `base` is a sum, negative
+    numbers in the exponent remain a power: ``(u + v)**(x - 1)`` becomes ``exp(x*log(u + v))*(u + v)**-1``.
     """
     numbers = [number for number in _constants(exponent) if base.op == "add" and number.data < 0]
     logarithm = graph.call(sympy.log, (base,))
@@ -276,8 +279,9 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 
 def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may get series of their own: all, except factors with exponentials if there
-    are several, because kernels scale these together. `whole` maps arguments to forms without reads.
+    """Return the arguments of `node` that may be replaced by series one by one. If several factors of a product contain
+    exponentials, these are left out, because kernels scale them together. `whole` maps each argument to its form
+    without reads.
 
     ``whole`` maps each argument to its form without reads. Exponentials in several factors of a product may grow
     beyond all numbers while the product does not: kernels scale them together, and need all of them as they are.
@@ -291,9 +295,9 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
 
 
 def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
-    """Return the series that replace the entry `node`, or terms of it, near 0, because its terms cancel there; [] if no
-    terms cancel, or if `node` has too many functions. ``whole`` maps nodes to their formulas, with reads of stored
-    arrays replaced.
+    """Return the power series that replace the formula `node` of an array entry, or terms of it, near 0, where its
+    terms cancel. Return [] if no terms cancel, or if `node` has too many functions. ``whole`` maps nodes to their
+    formulas, with reads of stored arrays replaced.
     """
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS or parts.is_one_regular_term(form):
@@ -315,8 +319,9 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether all `members`, terms that cancel, are terms of a single term of the addition `node` after
-    multiplying it out; the series is then used in this term alone. `whole` maps terms to their formulas without reads.
+    """Return whether the terms `members`, which cancel, all come from multiplying out a single term of the addition
+    `node`. The series then replaces this term alone. `whole` maps terms to their formulas without reads of stored
+    arrays.
     """
     if node.op != "add":
         return False
@@ -330,9 +335,9 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return a choice that replaces the entry `node`, a sum of `terms`, as a whole: near 0 by the series of the
-    `groups` of cancelling terms plus the other terms. None if the groups have different variables, or if one of the
-    other terms may be infinite at 0.
+    """Return a choice that computes the sum `node` of `terms` near 0 by the series of the `groups`, terms that cancel
+    there, plus the other terms. None if the groups have different variables, or if one of the other terms may be
+    infinite at 0.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
@@ -347,8 +352,9 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 def _by_terms(
     graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
-    """Return the choices that replace terms of the addition `node` by series near 0, in the first of `variables` in
-    which some terms cancel; [] if none do. `whole` maps terms to forms without reads.
+    """Find terms of the addition `node` that cancel near 0 in one of `variables`, the first one that applies, and
+    return the choices that replace them there by series; [] if no terms cancel. `whole` maps each term to an equal form
+    without reads of arrays.
     """
     args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
     found: list[SeriesChoice] = []
@@ -377,9 +383,9 @@ def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
 
 
 def _multiplied_out(graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Return `terms` with one sum multiplied out in each product with divisors, such as the sum in ``(c + d + (c +
-    d)*x/t)/t`` or ``(t + 1/s)*exp(-s*t)``; () if there is no such product, or if there are more than `MAX_SPREAD_TERMS`
-    terms.
+    """Return `terms` with products multiplied out in which a sum meets a division: ``(c + d*x)/t`` gives ``c/t`` and
+    ``d*x/t``. One sum in each product is multiplied out. Return () if there is none, or if more than `MAX_SPREAD_TERMS`
+    terms result.
 
     What is added in the sum may depend on more than ``u``, or have a pole that no series in ``s*t`` has.
     """
@@ -401,8 +407,8 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Group(NamedTuple):
-    """Terms of an entry that cancel each other near 0, and the series ``near`` of their sum, to be used where ``abs(u)
-    < radius``. ``members`` are the positions of the terms in the entry. They have a common factor without u.
+    """Terms of an entry that cancel each other near 0: their positions ``members`` in the entry, and the series
+    ``near`` of their sum, which replaces them where ``abs(u) < radius``. They have a common factor without u.
     """
 
     members: tuple[int, ...]
@@ -414,8 +420,9 @@ class Group(NamedTuple):
 def _first_groups(
     graph: Graph, parts: ArithmeticParts, addends: Sequence[Node], variables: Sequence[Variable]
 ) -> list[Group]:
-    """Return the groups of `addends` that cancel each other near 0, by the first of `variables` for which there are
-    any. The terms of a group are one common factor times functions of ``u``.
+    """Return the groups of `addends` that cancel each other near 0, for the first of `variables` (each the variable
+    ``u`` of power series) that has any; [] if none has. The terms of a group are one common factor times functions of
+    ``u``.
     """
     for variable in variables:
         groups: dict[Node, _Terms] = {}
@@ -429,7 +436,7 @@ def _first_groups(
 
 
 def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return `addend` as a sum of terms ``rest*u**order*f(u)*...`` in `variable`. The result is cached in `variable`,
+    """Return `addend` as terms ``rest*u**order*f(u)*...`` of a power series in u, the `variable`. It is cached there,
     because many sums have an addend in common.
     """
     known = variable.powers.terms
@@ -445,9 +452,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series, a polynomial in `variable`, is used
-    where ``abs(u)`` is below the radius. None if the terms do not cancel near 0, or if another rule has already made
-    their sum accurate. ``few`` has the first coefficients of the sum.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series, a polynomial in `variable`, replaces
+    it where ``abs(variable)`` is below the radius. None if the terms do not cancel near 0, or if their sum is accurate
+    already. ``few`` has the first coefficients.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -486,8 +493,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Partition the dictionary `groups`, from common factors to numbered terms: return dictionaries of which no two
-    have terms with the same number, that of the addend that contains the term.
+    """Join those `groups`, lists of terms by common factor, that have terms of the same addend. Return dictionaries
+    like `groups`; each term is paired with the number of its addend, and no two dictionaries contain the same number.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -501,8 +508,8 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return the terms of all `groups`, a dictionary from common factors to terms, as one `Group` with the power series
-    that replaces their sum near 0, in `variable`. Return None unless the terms of each group cancel near 0 and their
+    """Return a `Group` of all terms in `groups`, whose sum cancels near 0, with the power series in `variable` that
+    replaces it there. `groups` maps common factors to terms. None unless the terms of each group cancel and their
     series is known.
 
     A group whose terms cancel everywhere adds nothing to the series; if all groups do, the result is None as well.
@@ -529,8 +536,8 @@ def _joined_group(
 
 
 def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
-    """Return the scalars and array entries that occur in sums under a power or a logarithm in `node`: candidates for a
-    variable ``b`` that is large.
+    """Return scalars and array entries in `node` that may be large, for a series in 1/b: those that occur in sums under
+    a power or logarithm, the first `MAX_LETTERS` of them.
     """
     sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
     letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
@@ -538,8 +545,8 @@ def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` as a sum of terms ``rest*u**order*f(u)*...``, for large values of ``b``, where ``u = 1/b``
-    is `variable`. A logarithm of a sum such as ``b + 1`` gives two terms, all else one.
+    """Return the term `node` for large values of ``b`` as terms ``rest*u**order*f(u)*...``, where ``u = 1/b`` is
+    `variable`. A logarithm of a sum such as ``b + 1`` gives two terms, any other node gives one.
     """
     base = variable.lead
     if base not in parts[node]:
@@ -586,17 +593,15 @@ def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: V
 
 
 class _LeadingPower(NamedTuple):
-    """The limit form of a sum for a large base b: the sum is ``b**degree*node``, with a factor `node` that tends to
-    1.
-    """
+    """A sum written as ``b**degree*node`` with a base ``b``, where the factor ``node`` tends to 1 for large ``b``."""
 
     degree: int
     node: Node
 
 
 def _leading_power(graph: Graph, total: Node, variable: Variable) -> _LeadingPower | None:
-    """Return the sum `total` as a power of the large base ``b`` of `variable` times a factor that tends to 1 for large
-    ``b``; None if it has no such form.
+    """Return the sum `total`, such as ``b**2 + b + 1``, as its greatest power of ``b`` times a factor that tends to 1
+    for large ``b``, the base of the powers of `variable`. None if it has no such form.
     """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
@@ -614,8 +619,9 @@ def _is_logarithm(node: Node) -> bool:
 
 
 class ArithmeticParts(dict[Node, frozenset[Node]]):
-    """A dictionary from a node to the set of all nodes that it is computed from by arithmetic and functions of scalars,
-    itself included, filled on demand. The set is empty for a node with `MAX_NODES` or more.
+    """A dictionary from a node to the set of nodes from which it is computed entry by entry (by arithmetic and scalar
+    functions), including itself. Entries are computed on demand; the set is empty if it would have `MAX_NODES` or more
+    nodes.
 
     `accurate` are the sums that laws have made accurate.
     """
@@ -629,7 +635,9 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         """The variables so far: nodes of one graph have most of them in common."""
 
     def variable(self, found: Variable) -> Variable:
-        """Return the first variable equal to `found`, which has the series that are known so far."""
+        """Return the stored variable that is equal to ``found``, with the series that are known for it; if there is
+        none, store ``found`` and return it.
+        """
         return self._variables.setdefault((found.node, found.lead, found.side), found)
 
     def __missing__(self, node: Node) -> frozenset[Node]:
@@ -649,8 +657,8 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         return self._functions[node]
 
     def is_one_regular_term(self, node: Node) -> bool:
-        """Return whether `node` has no additions, no divisors, and no functions that may be infinite at 0: nothing in
-        it cancels.
+        """Return whether nothing in `node` cancels: it has no additions, no divisors, and no functions that may be
+        infinite at 0. False for large nodes.
         """
         own = self[node]
         return bool(own) and not any(
@@ -661,8 +669,8 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         )
 
     def multiplied_out(self, graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
-        """Return `terms` with one sum multiplied out in each product with divisors; () if there is none, or if the
-        terms become too many. The result is computed once and stored.
+        """Return `terms` with one sum multiplied out in each product with divisors, such as ``a/c + b/c`` for ``(a +
+        b)/c``. Return () if there is no such sum, or if there would be too many terms. The result is cached.
         """
         if terms not in self._multiplied_out:
             self._multiplied_out[terms] = _multiplied_out(graph, terms)
@@ -732,8 +740,8 @@ def _base_and_exponent(factor: Node) -> tuple[Node, Number]:
 
 
 def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
-    """Return the term `node` as ``rest*u**order*f(u)*...``, where u is `variable` and the rest does not depend
-    on it.
+    """Return the term `node` as ``rest*u**order*f(u)*...``, where u is the `variable`, the factors f(u) have power
+    series, and ``rest`` contains all other factors.
     """
     rest: list[Node] = []
     factors: list[Node] = []
@@ -763,8 +771,8 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the first `length` terms of the series of the sum of `terms` in the variable of `powers`, each term
-    without its factor ``rest``, which all share; None if a term has no series.
+    """Return the first `length` terms of the power series of the sum of `terms`, in the variable of `powers`; None if a
+    term has no series. The common factor ``rest`` of all terms is left out.
     """
     found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]
@@ -782,8 +790,9 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
-    """Return ``(radius, number of coefficients)`` with the smallest error bound for a choice that takes the `series`
-    where the variable of `powers` is below the radius, and `terms` elsewhere. None if no radius is accurate enough.
+    """Choose the radius below which a sum of `terms` is evaluated by its power `series` in the variable `powers`, so
+    that the bound of the rounding error is smallest. Return ``(radius, number of coefficients)``; None if no radius is
+    accurate enough.
     """
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
@@ -803,8 +812,8 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error where the variable of `powers` is `u`, in units of the last place:
-    the larger of the bounds for the sum of `terms` and for its `series`.
+    """Return a bound of the relative rounding error, in units of the last place, if the variable `powers` has the value
+    `u`: the larger of the bounds for the sum of `terms` and for the power `series` that may replace it.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
@@ -816,8 +825,9 @@ def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float
 
 
 def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
-    """Return the value of `node` where the variable of `powers` is `u`, and the sum of the absolute values of its
-    terms, from which the rounding error is bounded.
+    """Evaluate `node` where the variable of `powers` has the value `u`. Return ``(value, sum of the absolute values of
+    its terms)``; the rounding error is bounded by means of the second. A power or function without a value gives
+    ``(nan, inf)``.
     """
     if (power := monomial(node, powers)) is not None:
         value = float(power[0]) * u ** power[1]

@@ -41,8 +41,8 @@ def root_less_sum(graph: Graph, node: Node) -> Node | None:
 
 
 def shares_less_number(graph: Graph, node: Node) -> Node | None:
-    """Return the addition `node` of a number and terms divided by one root, such as ``b/s + c/s - 1`` with ``s = sqrt(a
-    + (b + c)**2)``, without cancellation for small ``a``; None for other sums.
+    """Return the sum `node` of a number and terms divided by one root, such as ``b/s + c/s - 1`` with ``s = sqrt(a + (b
+    + c)**2)``, in a form that is accurate where it is nearly 0 (here for small ``a``). None for other sums.
     """
     numbers = [arg for arg in node.args if arg.op == "const"]
     terms = [graph.factors(arg) for arg in node.args if arg.op != "const"]

@@ -75,8 +75,9 @@ def _scalar(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _power(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from these facts of its
-    base. If the exponent is not constant, the facts of a nonnegative base are returned, else nothing is known.
+    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from the same facts of
+    its base, ``arguments[0]``. If the exponent is not constant, a nonnegative base passes on its facts, and otherwise
+    nothing is known.
     """
     base, exponent = arguments[0], node.args[1]
     if exponent.op != "const":
@@ -117,8 +118,8 @@ def _touches_zero(graph: Graph, term: Node, constant: Node) -> bool:
 
 
 def _call(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a function value, and whether it is flat (derivative 0 where the value is 0), from the
-    function and the facts of its arguments.
+    """Return the `SignFacts` of a function call: the sign of the value, and whether the call is flat, that is, has the
+    derivative 0 wherever its value is 0. They follow from the function and from the facts of its ``arguments``.
     """
     if record_of(node.data).is_positive:
         return SignFacts(1, True)
@@ -158,8 +159,8 @@ def _is_over_axes(node: Node) -> bool:
 
 
 def _guarded(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a guard or an extremum, at best "nonnegative" since the value may be 0. It is flat (derivative
-    0 where the value is 0) if the body is.
+    """Return the sign of a guard or an extremum, and whether it is flat (derivative 0 where the value is 0), from these
+    facts of its body. The sign is at best "nonnegative", since the value may be 0.
     """
     return SignFacts(min(arguments[0].sign, 0), arguments[0].flat)
 

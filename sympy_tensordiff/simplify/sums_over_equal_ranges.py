@@ -78,7 +78,7 @@ def merged_sums(
 
 
 def _common_outside(graph: Graph, body: Node) -> Node:
-    """Return `body` with common factors of its terms taken out, and with sums inside taken term by term where terms
+    """Return `body` with common factors of its terms taken out. In each factor, sums are taken term by term if terms
     then cancel.
     """
     new = grouped(graph, body)
@@ -104,9 +104,11 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with sums over equal ranges merged if the factors in front of the sums are equal, also in
-    additions inside of them, `levels` deep. With `selected`, guards by an equation ``p == a[t]`` count as factors. The
-    variables in `sizes` are sizes, not indices.
+    """Return `addition` with sums over equal ranges merged if the factors in front of them are equal: ``c*Sum_i a[i] +
+    c*Sum_j b[j]`` becomes ``c*Sum_i (a[i] + b[i])``. The same is done inside of the merged sums, `levels` deep.
+
+    With `selected`, guards by an equation ``p == a[t]`` count as factors. The variables in `sizes` are sizes, not
+    indices.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -192,9 +194,11 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, all over the same range, with those merged whose summands have common factors, also
-    in additions inside of the summands, `levels` deep. With `selected`, guards by an equation ``p == a[t]`` count as
-    factors.
+    """Return the sums in `group`, all over the same range, with those merged that have common factors:
+    ``Sum_i a[i]*b[i] + Sum_i a[i]*c[i]`` becomes ``Sum_i a[i]*(b[i] + c[i])``.
+
+    Additions inside of the summands are merged, too, `levels` deep. With `selected`, guards by an equation
+    ``p == a[t]`` count as factors.
     """
     variables, rows, _ = graph.open(group[0].node)
     bodies = []
@@ -205,14 +209,16 @@ def _merge_group(
     alike = _branches(graph, bodies, selected)
 
     def merged(inner: Node) -> Node:
-        """Return `inner`, the remaining body of merged sums, with its own sums merged and common factors taken out."""
+        """Return `inner`, the body that is left after sums over equal ranges were merged, with the sums inside of it
+        merged likewise and common factors taken out.
+        """
         is_addition = inner.op == "add" and levels
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
     def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms` as the product of the factors `common` and the sum of the remaining factors of each
-        term. Return None if all factors of all terms are tensor entries, scalars or indices, unless the terms differ
-        only in the order of indices, as ``X[i, j]`` and ``X[j, i]``.
+        """Return the sum of `terms`, all with the factors `common`, as the product of these with the sum of the
+        remaining factors. None if all factors are plain entries, scalars or indices, unless the terms differ only in
+        the order of indices, as ``X[i, j]`` and ``X[j, i]``.
         """
         if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
             return None

@@ -72,15 +72,15 @@ def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _may_be_exchanged(node: Node) -> bool:
-    """Return whether exchanging two axes of `node` might leave it unchanged or only change its sign, because an
-    argument is a computed tensor. It is a quick test.
+    """Return whether it is worth testing if `node` is symmetric in two axes: its operation may make it so, and one of
+    its arguments is a computed tensor. This is quick, the test itself is not.
     """
     return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return the pairs of axes in arguments whose symmetry decides whether `node` is symmetric in the axes `a` and `b`,
-    as triples ``(argument, first axis, second axis)``.
+    """Return triples ``(argument, first axis, second axis)``, such that `node` is symmetric in the axes `a` and `b` if
+    each argument is symmetric in its two axes.
     """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if len(arg.shape) == len(node.shape)]
@@ -129,8 +129,8 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
-    """Return 1 if exchanging the axes `a` and `b` leaves the addition `node` unchanged, -1 if it changes the sign, 0 if
-    neither is known. Either each term has this sign, or the exchange maps the terms to one another.
+    """Return 1 if exchanging the axes `a` and `b` leaves the addition `node` unchanged, -1 if it changes its sign, 0 if
+    neither is provable. It is enough that each term behaves so, or that the exchange maps the terms to one another.
     """
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]
@@ -249,7 +249,7 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the first visited node that is the same product as `node`, whatever its grouping."""
+        """Return the node that represents all products equal to `node` up to grouping: the first one visited."""
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
 
@@ -263,8 +263,8 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
     def rewriting(node: Node) -> Node:
-        """Return the product `node` with each connected group of operands as an inner product; unchanged if all
-        operands are connected.
+        """Return the product `node` with its operands partitioned into groups that share no labels, each group as a
+        product of its own. It is unchanged if there is only one group, or no group has two operands.
         """
         if not is_core(node):
             return node
@@ -330,8 +330,8 @@ def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
-    """Whether exchanging the two result axes leaves an einsum the same product; False if it has too many operands to
-    test. `known` says which nodes are symmetric matrices.
+    """Whether an einsum is symmetric in its two result axes: it is the same product after exchanging them. False if it
+    has too many operands to test. `known` says which nodes are symmetric matrices.
     """
     product = product_of(graph, node)
     if len(product.output) != 2:
@@ -383,8 +383,8 @@ def _ordered_product(
 
 
 def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
-    """Return whether the product of `parts` may be symmetric: the operands with only the first label of `output` are
-    the same tensors as those with only the second. This is necessary, not sufficient.
+    """Return whether the product of `parts`, with the two result labels ``output``, may be symmetric: the operands with
+    only the first label are the same tensors as those with only the second. This is necessary, not sufficient.
     """
     first, second = output
     at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)

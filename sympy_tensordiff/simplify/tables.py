@@ -37,9 +37,11 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return `entry`, the formula of a tensor's entry at the indices `axes` (in ranges of the lengths `extents`), as
-    reads of new comprehensions (tables): one with the dense terms, and a smaller one for each guarded term, read under
-    its guard. So each value is computed once. Variables in `sizes` are sizes.
+    """Return the formula `entry`, of a tensor's entry at the indices `axes`, as a sum of reads of new comprehensions
+    (tables), so that each value is computed once. The dense terms share one table; a guarded term gets a smaller one,
+    read under its guard.
+
+    `extents` are the lengths of the axes.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
@@ -58,8 +60,8 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return the entry at `axes` of a new comprehension with the body `entry`; `entry` itself if it is a number or a
-    read, or if there are no axes.
+    """Return the entry at `axes` of a new comprehension over `axes` with the body `entry`, a table that can be stored.
+    Return `entry` itself if it is a number or a read, or if there are no axes.
     """
     if not axes or entry.op in ("const", "read"):
         return entry
@@ -69,8 +71,8 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term`, part of an entry at the indices `axes`, as a guard around a read of a table that lacks
-    those axes which equations of the guard determine; None if they determine none.
+    """Return the guarded `term` of a formula at the indices `axes` as a guard around the read of a smaller table: it
+    lacks the axes that equations of the guard determine, such as i for ``[i == j]``. None if there are no such axes.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
@@ -127,8 +129,8 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """
 
     def with_cancelled(node: Node) -> Node:
-        """Return the addition `node` with entries of comprehensions replaced by their formulas, where terms then
-        cancel; other nodes unchanged.
+        """Return the addition `node` with entries of comprehensions replaced by their formulas, as long as terms cancel
+        by that; other nodes unchanged.
         """
         for term in node.args if node.op == "add" and not node.shape else ():
             number, core = graph.split_coefficient(term)
@@ -162,11 +164,11 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool =
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` of entries of an element-wise operation on comprehensions, such as ``exp(-D)[i,
-    j]``, if only entries of the operation are used, by nodes or as `roots`. They can be written out as ``exp(-D[i,
-    j])``.
+    """Return the reads among `nodes` that can be written out by entries of comprehensions, as ``exp(-D[i, j])`` for
+    ``exp(-D)[i, j]``. The tensor that is read must be an element-wise operation, small or read once, and not in `roots`
+    or used as a whole.
 
-    Those that are read at several indices, or share comprehensions with others, are small: what they are made of is
+    A tensor that is read at several indices, or shares comprehensions with others, must be small: its formula is
     computed, and written, at each of them.
     """
     whole = {arg for node in nodes if node.op != "read" for arg in node.args}.union(roots)
@@ -195,9 +197,10 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Return whether the tensor operation `tensor` and all tensors that it is computed from have one use each, so that
-    writing out an entry computes nothing twice. Only the nodes that `mixed` maps to True, comprehensions and operations
-    on these, are checked; `users` has the number of uses of each node.
+    """Return whether `tensor` and all tensors from which it is computed have one use each, so that writing out an entry
+    computes nothing twice. ``users`` has the number of uses.
+
+    Only the nodes that `mixed` maps to True, comprehensions and operations on these, are checked.
     """
     stack = [tensor]
     while stack:
@@ -231,7 +234,9 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
             binders[arg] = binders.get(arg, frozenset()) | inside
 
     def is_alone(read: Node) -> bool:
-        """Whether the entry `read` can be written out without computing anything twice or losing a table."""
+        """Whether the entry of a table can be written out in place of `read`: it is small and needed only in the loops
+        over its own indices, or it is read once and the function will not be differentiated.
+        """
         height = read.args[0].args[0].height
         is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)
         is_small = is_plain and height == 1 and len(binders.get(read, ())) <= 1
@@ -252,8 +257,8 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
-    """Return `roots` with each read in `reads` replaced by the body of its comprehension at its indices; powers of
-    roots among them become single powers.
+    """Return `roots` with each read in `reads` replaced by the formula of the entry. A power of a root that results,
+    such as ``(x**(1/2))**2``, becomes a single power.
     """
     done: dict[Node, Node] = {}
     for node in reachable(*roots):

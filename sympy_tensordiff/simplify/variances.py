@@ -25,7 +25,9 @@ MAX_TERMS = 6
 
 
 class ScaledSum(NamedTuple):
-    """A product ``factor*total``. ``total`` is the sum ``value``, or an array entry that stores it."""
+    """A product ``factor*total``. Its ``total`` is either the sum ``value`` itself, or the read of an array entry that
+    stores this sum.
+    """
 
     factor: Node
     total: Node
@@ -33,18 +35,15 @@ class ScaledSum(NamedTuple):
 
 
 def with_covariances(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return `roots`, numbers and comprehensions, with covariances ``mean(x*y) - mean(x)*mean(y)`` computed as
-    ``mean((x - mean(x))*(y - mean(y)))``, which loses no digits; those inside of sums are unchanged. `arrays` maps
-    stored arrays, which terms may read, to the formulas of their entries.
-
-    `arrays` maps arrays that are computed before to their entries.
+    """Return `roots` with each covariance outside of sums, ``mean(x*y) - mean(x)*mean(y)``, computed as ``mean((x -
+    mean(x))*(y - mean(y)))``, which loses no digits. `arrays` maps stored arrays to the formulas of their entries.
     """
     return [_with_covariances(graph, root, arrays) for root in roots]
 
 
 def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> Node:
-    """Return `root`, a number or comprehension, with the covariances in it, except inside of sums, computed from
-    differences from the means. `arrays` maps stored arrays to the formulas of their entries.
+    """Return `root`, a number or comprehension, with covariances computed from differences from the means, which keeps
+    their digits; those inside of sums are left. `arrays` maps stored arrays to the formulas of their entries.
     """
     is_table = root.op == "comprehension"
     if not any(map(_may_have_covariance, breadth_first(root.args[0] if is_table else root, outside_of_binders))):
@@ -78,8 +77,9 @@ def _may_have_covariance(node: Node) -> bool:
 
 
 def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the addition `node` with two terms that form a covariance, ``mean(x*y) - mean(x)*mean(y)``, replaced by an
-    accurate one; None if it has no such terms. `arrays` maps arrays to the formulas of their entries.
+    """Return the addition `node` with the two terms of a covariance, ``mean(x*y) - mean(x)*mean(y)``, replaced by the
+    more accurate ``mean((x - mean(x))*(y - mean(y)))``; None if it has no such terms. `arrays` maps arrays to the
+    formulas of their entries.
     """
     if not _may_have_covariance(node):
         return None
@@ -113,8 +113,8 @@ def _products_of_sums(
 
 
 def _scaled_sum(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> ScaledSum | None:
-    """Return `node` as a factor times one sum; None unless exactly one of its factors is a sum or an array entry that
-    stores one.
+    """Return `node` as a `ScaledSum`, a factor times one sum. The sum may be stored in an array that `node` reads:
+    ``arrays`` maps arrays to formulas. None unless exactly one factor of `node` is such a sum.
     """
     found = [
         (factor, value)
@@ -145,7 +145,10 @@ def _formula_of_sum(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum, other: ScaledSum) -> Node | None:
-    """Return ``products + factor*one*other`` in an accurate form if it is a multiple of a covariance; else None."""
+    """Return ``products + factor*one*other``, with ``products`` a sum of products ``x*y`` and the other two the sums of
+    ``x`` and ``y``, as the sum of ``(x - mean(x))*(y - mean(y))``, which is more accurate. None if it is no multiple of
+    that.
+    """
     variables, rows, body = graph.open(one.value)
     count = _count(graph, variables, rows)
     if count is None:

@@ -141,8 +141,8 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """A text with the terms of the derivative, the kernel results that hold their values, and the kernel's plan;
-        empty if there are no terms.
+        """A text about the derivative: its terms, the result of the kernel that holds the values of each term, and the
+        plan of the kernel. It is empty for a derivative without terms, which is 0.
         """
         if not self._groups:
             return ""
@@ -191,8 +191,9 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the object that computes the matrix entries, cached for the sizes and index arrays of ``call``.
-        ``lower`` restricts it to the lower triangle; without ``dense`` it leaves out terms that fill blocks.
+        """Return the object that computes the entries of the matrix at the sizes and index arrays of ``call``, from a
+        cache if possible. With ``lower``, it computes the lower triangle only; without ``dense``, it leaves out the
+        terms that fill whole blocks.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)

@@ -89,7 +89,9 @@ class _OuterFunction(NamedTuple):
 
 
 def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[DerivativeTerm]:
-    """Yield the terms of the Hessian of ``scalar``. A term off the diagonal is given once, and marked as mirrored."""
+    """Yield the terms of the Hessian of ``scalar`` with respect to ``variables``. Of two terms that mirror each other
+    at the diagonal, one is given and marked as mirrored.
+    """
     if isinstance(scalar, REDUCTIONS):
         binders, body, weight = _open_reduction(scalar)
         for term in _second_order_terms(body, variables):
@@ -129,8 +131,8 @@ def _cross_terms(
 
 
 def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tuple[Expr, ...]) -> list[_GradientTerm]:
-    """Return the gradient terms of the inner scalar that ``symbol`` replaces in ``outer``: a read of a variable, or a
-    sum.
+    """Return the terms of the gradient, with respect to ``variables``, of the inner scalar that ``symbol`` replaces in
+    the function ``outer``: an entry of a variable, or a sum.
     """
     if symbol in outer.reads:
         return [_GradientTerm((), sympy.S.One, outer.reads[symbol])]
@@ -157,8 +159,8 @@ def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_Grad
 
 
 def _split_outer_function(scalar: Expr, variables: tuple[Expr, ...]) -> _OuterFunction:
-    """Return ``scalar`` as a function of symbols that replace its reads of variables and its reductions. Raise
-    `UnsupportedError` if other tensor operations remain.
+    """Return ``scalar`` as a function of new symbols: one for each entry of ``variables`` in it, and one for each
+    reduction of such entries. Raise `UnsupportedError` if another tensor operation depends on ``variables``.
     """
     reads: dict[Expr, BlockIndex] = {}
     sums: dict[Expr, Expr] = {}

@@ -268,8 +268,9 @@ def nlp(
 def _flat_bounds(
     given: Any, tensors: Sequence[Any], shapes: Sequence[tuple[int, ...]], default: tuple[float, float]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the lower and the upper bounds of all entries of ``tensors``, which have the ``shapes``, as two flat
-    arrays. ``given`` is a mapping or a sequence of pairs ``(lower, upper)``; None stands for ``default``.
+    """Return two flat arrays, the lower and the upper bounds of all entries of ``tensors``, which have the ``shapes``.
+    ``given`` has a pair ``(lower, upper)`` for each tensor, as a mapping or a sequence; tensors without a pair, or all
+    if it is None, get ``default``.
     """
     if given is None:
         pairs = [default] * len(tensors)

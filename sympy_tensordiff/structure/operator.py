@@ -57,7 +57,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The part of the matrix without terms that fill whole blocks, as a compressed-row (CSR) matrix."""
+        """The terms of the matrix that do not fill whole blocks, as a compressed-row (CSR) matrix."""
         return self._to_csr(self._sparse_entries)
 
     def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -88,7 +88,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         return result
 
     def diagonal(self) -> NDArray[Any]:
-        """Return the diagonal; dense terms are evaluated at their diagonal points only."""
+        """Return the diagonal of the matrix; terms that fill dense blocks are evaluated at its entries only."""
         result = np.array(self.sparse_part.diagonal())
         for group in self._derivative.dense_groups:
             for term in group.terms:
@@ -162,7 +162,9 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @property
     def method(self) -> str:
-        """The method that the last `solve` used, and why. Before any call, the method that "auto" would choose."""
+        """The name of the method by which the last `solve` found its solution, and why. Before any call, the method
+        that "auto" would choose.
+        """
         return self._method or suggest_method(self)
 
     def solve(self, b: Any, method: str = "auto", shift: float = 0.0, *, rtol: float = 1e-10) -> NDArray[Any]:
@@ -215,7 +217,9 @@ class BlockOperator(StructuredOperator):
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether a term belongs to this block that fills a whole block of the matrix, and is therefore not stored."""
+        """Whether a term fills this whole block of the matrix, as an outer product does. Such terms are not stored as
+        sparse entries.
+        """
         terms = [term for group in self._derivative.dense_groups for term in group.terms]
         places = {(t.row.tensor, t.column.tensor) for t in terms}
         places |= {(t.column.tensor, t.row.tensor) for t in terms if t.mirrored}
@@ -223,12 +227,12 @@ class BlockOperator(StructuredOperator):
 
     @cached_property
     def sparse_part(self) -> Any:
-        """The part of the block without terms that fill it, as a compressed-row (CSR) matrix."""
+        """The terms of the block that do not fill all of it, as a compressed-row (CSR) matrix."""
         return self._whole.sparse_part[self._rows, self._columns]
 
     def _dense_times(self, vector: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
-        """Return the block (or its transpose) times ``vector``. The vector is padded with zeros and multiplied by the
-        whole matrix; the rows of the block are taken from the product.
+        """Return the block of a larger matrix (transposed, if ``transposed``) times ``vector``. The vector is padded
+        with zeros and multiplied by the larger matrix; the entries that belong to the block are taken from the result.
         """
         given, taken = (self._rows, self._columns) if transposed else (self._columns, self._rows)
         full = np.zeros(self._whole.shape[0 if transposed else 1])
@@ -236,7 +240,7 @@ class BlockOperator(StructuredOperator):
         return self._whole._times(full, transposed=transposed and not self._whole.is_symmetric)[taken]
 
     def diagonal(self) -> NDArray[Any]:
-        """Return the diagonal of the block."""
+        """Return the diagonal of this block of the matrix, as an array."""
         if self._rows != self._columns:
             return np.array(self.tocsr().diagonal())
         return self._whole.diagonal()[self._rows]
@@ -248,7 +252,9 @@ class BlockOperator(StructuredOperator):
         return self
 
     def tocsr(self, limit: int = MAX_WRITTEN_ENTRIES) -> Any:
-        """Return all entries of the block as a compressed-row matrix."""
+        """Return all entries of this block of the matrix as a compressed-row (CSR) matrix. For a block with dense
+        terms, raise `ArgumentError` if the dense terms of the whole matrix have more than ``limit`` entries.
+        """
         return self._whole.tocsr(limit)[self._rows, self._columns] if self.has_dense_terms else self.sparse_part
 
 

@@ -34,7 +34,7 @@ class TermGroup(NamedTuple):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The distinct values of the group's terms, in order."""
+        """The distinct values of the derivative terms in this group, in order of first occurrence."""
         return tuple(dict.fromkeys(term.value for term in self.terms))
 
 
@@ -60,8 +60,8 @@ class SparsityPattern(NamedTuple):
 
 
 def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
-    """Return the terms in groups with equal ranges and conditions, so that one loop computes each group. Terms that
-    cancel are dropped.
+    """Return the terms in groups: those of a group have equal index ranges and conditions, so that one loop can compute
+    them. Terms that cancel are dropped.
     """
     groups: dict[Any, list[DerivativeTerm]] = {}
     first_terms: dict[Any, DerivativeTerm] = {}

@@ -87,9 +87,9 @@ RangeFunction = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[RangeFunction], list[Any]]:
-    """Return ``(ranges, rest)``. ``ranges`` has a function for each of ``binders``, from the values of outer indices to
-    the range of its index; ``rest`` are the ``conditions`` not implied by these ranges. ``environment`` has the values
-    of sizes and index arrays.
+    """Return ``(ranges, rest)``: for each of ``binders`` a function from the values of outer indices to the range of
+    its index, and those of ``conditions`` that these ranges do not ensure. ``environment`` has the values of sizes and
+    index arrays.
     """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
@@ -118,12 +118,12 @@ def _explicit_range(binder: IndexRange) -> RangeFunction:
 
 
 def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFunction:
-    """Return a function from the values of outer indices to the range of one loop with the bounds ``level``: from its
-    greatest lower bound to its least upper bound. ``symbols`` maps the variables of the bounds to indices.
+    """Return a function that computes the range of one loop, from its greatest lower bound to its least upper bound,
+    for values of the outer indices. ``level`` has the bounds of the loop, ``symbols`` maps their variables to indices.
     """
 
     def range_of(values: Environment) -> tuple[Any, Any]:
-        """Return the lowest and the highest value of the index."""
+        """Return ``(lowest, highest)``, the range of the loop's index, for the ``values`` of the outer indices."""
         at = {name: values[symbol] for name, symbol in symbols.items() if symbol in values}
         lows = [-(-form.evaluate(at) // divisor) for form, divisor in level.lows]
         highs = [form.evaluate(at) // divisor for form, divisor in level.highs]
@@ -233,7 +233,9 @@ def _read_data(entry: Any, values: Environment) -> Any:
 
 
 def check_inside(index: Any, length: int, description: str, error: type[OutOfShapeError] = OutOfShapeError) -> None:
-    """Raise ``error`` if ``index`` has a position outside ``0 .. length - 1``; ``description`` starts the message."""
+    """Raise ``error`` if a position in ``index``, an integer or an array of them, is not in ``0 .. length - 1``.
+    ``description`` is the beginning of the message.
+    """
     positions = np.asarray(index)
     if positions.size and not (positions.min() >= 0 and positions.max() < length):
         wrong = positions[(positions < 0) | (positions >= length)].flat[0]

@@ -143,9 +143,11 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the two low-rank factors of the dense part of a matrix (the terms that fill whole blocks), computed once.
-    None if their rank is above a quarter of the rows, if the sparse part is empty (the matrix is then probably
-    singular), or if the operator is a block of a larger matrix.
+    """Return two low-rank factors of the dense part of a matrix (the terms that fill whole blocks); ``operator`` stores
+    them for later calls. None if their rank is above a quarter of the rows, if the sparse part is empty, or if the
+    operator is a block of a larger matrix.
+
+    With an empty sparse part the matrix is probably singular.
     """
     if not hasattr(operator, "_factors"):
         may_be_regular = hasattr(operator, "_call") and operator.sparse_part.nnz > 0
@@ -350,7 +352,9 @@ def _add_shift(matrix: Any, shift: float) -> Any:
 
 
 def _bandwidths(matrix: Any) -> tuple[int, int]:
-    """Return the number of diagonals below and above the main one."""
+    """Return ``(below, above)``: the numbers of diagonals below and above the main diagonal up to the farthest stored
+    entry of the sparse ``matrix``.
+    """
     distance = _rows(matrix) - matrix.indices
     return int(distance.max(initial=0)), int(-distance.min(initial=0))
 
@@ -372,8 +376,8 @@ def _equal_diagonal_blocks(matrix: Any) -> NDArray[np.int64] | None:
 
 
 def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
-    """Return the numbers of a few rows and columns with many entries, without which the matrix is banded; None if there
-    are none.
+    """Return the numbers of the few rows and columns that have many entries, if the matrix is banded without them; None
+    if there are no such rows or if it is not.
     """
     filled = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[0]), np.diff(matrix.indptr))
     border = np.flatnonzero(filled > max(8, 4 * int(np.median(filled))))
@@ -385,8 +389,8 @@ def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
 
 
 class _SeparatedTerm(NamedTuple):
-    """A term ``sum_k left[k, row]*right[k, column]`` of a matrix: the ranges ``inner`` of the summed indices, and both
-    factors.
+    """A term ``sum_k left[k, row]*right[k, column]`` of a matrix. ``inner`` has the ranges of the summed indices k.
+    Each factor consists of the ranges of its other indices, its value, and its row or column.
     """
 
     inner: tuple[IndexRange, ...]
@@ -395,8 +399,9 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return two arrays ``left`` and ``right`` with ``left.T @ right`` equal to the dense part of the matrix of
-    ``operator``. None if that part is not a sum of at most ``max_rank`` products of a row factor and a column factor.
+    """Return ``(left, right)``, two arrays for which ``left.T @ right`` is the dense part of the matrix of
+    ``operator``. Return None if they would have more than ``max_rank`` rows, or if a term of the matrix is not a
+    product of a row factor and a column factor.
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []
@@ -423,8 +428,8 @@ def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[A
 
 
 def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
-    """Return the value of ``term`` as a function of the row indices times a function of the column indices; None if it
-    is no such product, or if a range is not constant.
+    """Return the value of ``term`` separated into a function of the row indices times a function of the column indices,
+    with a sum over further indices if need be. None if this is impossible, or if a range depends on an index.
     """
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):
@@ -460,8 +465,8 @@ def _range_length(binder: IndexRange, environment: dict[Any, Any]) -> int:
 
 
 def _factor_matrix(operator: LinearOperator, inner: tuple[IndexRange, ...], side: Any, axis: int) -> NDArray[Any]:
-    """Return the factor ``side`` of a separated term as a matrix. It has one row for each value of the summed indices
-    ``inner``, and one column for each row (``axis`` 0) or column (1) of the derivative.
+    """Return ``side``, one factor of a separated term, as a matrix. It has one row for each value of the summed indices
+    ``inner``; its columns correspond to the rows (``axis`` 0) or the columns (1) of the derivative.
     """
     derivative, environment = operator._derivative, operator._environment
     own_ranges, value, position = side

@@ -49,8 +49,8 @@ class _OverTime(Rewriting):
     """
 
     def visit_scan(self, expr: Scan, scope: Any) -> Recursion[Any]:
-        """Return the formula, in index notation, that replaces a scan: a comprehension or a sum over its time. Raise
-        `UnsupportedError` if its states change.
+        """Return the scan ``expr`` in index notation: a comprehension over the time if its values are stacked, a sum
+        over the time if they are added. Raise `UnsupportedError` if they depend on a state that changes.
         """
         if needed_states([(s.variable, s.update) for s in expr.states if not s.is_constant], [expr.value]):
             raise UnsupportedError(
@@ -85,8 +85,8 @@ MAX_TERMS = 2_000
 
 
 class BlockIndex(NamedTuple):
-    """The row or column of a matrix of derivatives at which a term is: the number of the variable (or function), and
-    the indices of its entry.
+    """The row or column number of a term in a matrix of derivatives: ``tensor`` is the number of the variable (or
+    function), ``indices`` are the indices of its entry.
     """
 
     tensor: int
@@ -94,8 +94,8 @@ class BlockIndex(NamedTuple):
 
 
 class DerivativeTerm(NamedTuple):
-    """One term of a matrix of derivatives: ``value`` at (``row``, ``column``) for all index values in ``binders`` under
-    ``conditions``. If ``mirrored``, at (``column``, ``row``) too.
+    """One term of a matrix of derivatives: it adds ``value`` to the entry (``row``, ``column``), for all values of the
+    indices in ``binders`` that satisfy ``conditions``. If ``mirrored``, it is also added at (``column``, ``row``).
     """
 
     binders: tuple[IndexRange, ...]
@@ -137,7 +137,9 @@ class DerivativeTerm(NamedTuple):
         return hooks.formula([self.value]), row, column, r",\; ".join((*ranges, *map(sympy.latex, self.conditions)))
 
     def _with_names(self) -> DerivativeTerm:
-        """Return the term with plain symbols as indices, for printing."""
+        """Return a copy of the term for printing, with each bound index replaced by a plain integer symbol whose name
+        nothing else in the term has.
+        """
         taken = {s.name for s in _free_symbols((self.value, *self.conditions)) if not isinstance(s, sympy.Dummy)}
         names: dict[Expr, Expr] = {}
         for index in (b.index for b in self.binders):
@@ -148,7 +150,7 @@ class DerivativeTerm(NamedTuple):
         return self.renamed(Replacement(Substitution(names)))
 
     def renamed(self, names: Callable[[Any], Any]) -> DerivativeTerm:
-        """Return the term with its indices replaced in all expressions by ``names``, a substitution."""
+        """Return a copy of the term with the substitution ``names`` of its indices made in all expressions."""
         binders = tuple(IndexRange(*map(names, binder)) for binder in self.binders)
         row, column = (BlockIndex(p.tensor, tuple(map(names, p.indices))) for p in (self.row, self.column))
         return DerivativeTerm(
@@ -256,8 +258,9 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
-    """Return the pairs (conditions, summand) of a `Piecewise` with the conditions ``pieces``, from the pairs ``below``
-    of the value of each branch. Each branch adds its condition and the negations of the earlier ones.
+    """Return pairs ``(conditions, summand)`` for a `Piecewise` with the conditions ``pieces``; ``below`` has such pairs
+    for the value of each branch. To them are added the condition of the branch and the negations of the conditions
+    before it.
     """
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):
@@ -270,9 +273,8 @@ def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> Gu
 
 
 def _nonempty_conditions(total: IndexedSum) -> tuple[Boolean, ...]:
-    """Return conditions on outer indices without which the sum ``total`` is certainly empty and 0: its ranges contain a
-    value, and conditions in its body that contain no bound index are true. Ranges that depend on each other are
-    ignored.
+    """Return conditions on outer indices that must be true for the sum ``total`` to have a nonzero term: its ranges are
+    not empty, and conditions without bound indices in its body hold. Ranges that depend on each other are ignored.
     """
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _free_symbols((low, high)) & bound]
@@ -343,7 +345,9 @@ def _is_known_bound(row: Any) -> bool:
 
 
 def _sum_out_unused_indices(term: DerivativeTerm) -> DerivativeTerm:
-    """Return the term with its value summed over each index on which no position, condition or other range depends."""
+    """Return the term with its value summed over each index that only the value depends on. The position of the entry,
+    the conditions and the other ranges must not contain this index.
+    """
     binders = list(term.binders)
     needed = _free_symbols((*term.row.indices, *term.column.indices, *term.conditions))
     inside: list[IndexRange] = []

@@ -78,19 +78,21 @@ class ValueKernel:
         return terms
 
     def counts(self, points: Sequence[Coordinates]) -> list[int]:
-        """Return the number of values of each group at ``points``."""
+        """Return the number of values of each group of terms. ``points`` has, for each group, the coordinates (arrays
+        of index values) at which it is evaluated; () if it has no indices.
+        """
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the index values that the compiled function takes as its last arguments: the ``points`` of each group,
-        except for groups whose points are all combinations of index values, since loops enumerate these.
+        """Return the index values to pass to the compiled function as its last arguments: the ``points`` of each group.
+        A group that consists of all combinations of index values is left out, since loops enumerate it.
         """
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Split the flat ``buffer`` into one view per result of the compiled function: each value of each group, at all
-        ``points`` of the group. The view is an array over the index ranges if the points are all combinations of index
-        values, else a vector with an entry for each point.
+        """Split the flat ``buffer`` into views, one for each value of each group of terms, at all ``points`` of the
+        group. A view is an array over the index ranges if the points are all combinations of index values, else a
+        vector.
         """
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
@@ -101,8 +103,9 @@ class ValueKernel:
 
 
 def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Return ``(substitution, axes)``: a dictionary from the indices in `binders` to expressions in new indices that
-    count from 0, and the pairs ``(new index, length)``. Without `binders`, there is one axis of length 1.
+    """Return ``(substitution, axes)`` for new indices that count from 0. The substitution maps each index in `binders`
+    to its expression in a new one, ``i`` to ``k + 2``; ``axes`` has the pairs ``(new index, length)``. Without
+    `binders`, there is one axis of length 1.
     """
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]
@@ -200,7 +203,9 @@ class EntryEvaluator:
 
     @cached_property
     def _coordinates(self) -> list[NDArray[np.int64]]:
-        """The index coordinates that the kernel takes as arguments."""
+        """The index arguments of the kernel: an array for each, with the values of this index at all entries of the
+        pattern.
+        """
         return self._kernel.coordinates(self._points)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -234,8 +239,8 @@ CALL_COST, DIVISION_COST, REDUCTION_COST = 20, 5, 50
 
 
 def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` that read common subexpressions from arrays (comprehensions over ``axes``), if these are
-    cheaper to store than to compute again.
+    """Return ``values`` with common subexpressions read from arrays, if storing them is cheaper than computing them
+    again. The arrays are comprehensions over ``axes``, pairs of an index and its extent.
     """
     with_roots, index = _extract_square_roots(values, axes), tuple(i for i, _ in axes)
     nodes: dict[int, Any] = {}
@@ -250,8 +255,8 @@ def extract_common_subexpressions(values: Sequence[Any], axes: Sequence[tuple[An
 
 
 def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Return ``values`` with square roots that several of them contain read from comprehensions over ``axes``, so that
-    they are computed once.
+    """Return ``values`` with each square root that several of them contain replaced by an entry of a comprehension over
+    ``axes``. So it is computed once.
 
     Half-integer powers of one base are powers of its square root.
     """
@@ -265,7 +270,9 @@ def _extract_square_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]
 
 
 def _unconditional_args(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that are computed whenever it is: () for a `Piecewise`."""
+    """Return the arguments of ``node`` that are computed whenever ``node`` is: none, (), for a `Piecewise`, and all
+    arguments of other nodes.
+    """
     return () if isinstance(node, sympy.Piecewise) else native_parts(node)
 
 

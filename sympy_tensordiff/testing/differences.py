@@ -216,8 +216,9 @@ def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
 def _check_variable(
     expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
 ) -> float:
-    """Return the relative error of the derivative with respect to ``wrt``, compared with differences at the first
-    random point at which the expression is smooth. ``candidate`` is the user's derivative, or None.
+    """Compare the derivative with respect to ``wrt`` with finite differences, at a random point near which
+    ``expression`` is smooth, and return the relative error. ``candidate`` is the user's derivative, or None for that of
+    this package.
     """
     expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
     points = _draw_points(expression, wrt, expressions, sizes, seed)
@@ -249,8 +250,9 @@ def _check_variable(
 def _compile_jacobian(
     expression: Expr, wrt: Expr, candidate: Expr | None, expressions: tuple[Expr, ...], values: dict[Any, Any]
 ) -> Callable[[dict[Any, Any]], FloatArray]:
-    """Return a function from a dictionary of inputs to the Jacobian of ``expression`` with respect to ``wrt``, or to
-    the user's derivative ``candidate``. The inputs are those of all ``expressions``, as in the example ``values``.
+    """Compile the Jacobian of ``expression`` with respect to ``wrt``, or the user's derivative ``candidate`` instead.
+    Return a function that takes a dictionary with the values of all variables in ``expressions``, such as ``values``,
+    and returns the array.
     """
     arguments, _ = call_arguments(expressions, values)
     kernel = lambdify(arguments, jacobian(expression, wrt) if candidate is None else candidate, backend="numpy")
@@ -258,8 +260,8 @@ def _compile_jacobian(
 
 
 def _compile_pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) -> _Pullback:
-    """Return a function that takes inputs, as in the example ``values``, and a cotangent, and multiplies the cotangent
-    by the Jacobian of ``expression`` with respect to ``wrt``, without building the Jacobian (vjp).
+    """Return a function ``(inputs, cotangent)`` that multiplies the cotangent by the Jacobian of ``expression`` with
+    respect to ``wrt``, without building the Jacobian (vjp). ``values`` is an example of the inputs.
     """
     cotangent = TensorSymbol("cotangent", shape_of(expression))
     expressions = (expression, wrt, cotangent)
@@ -283,7 +285,9 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
 
 
 def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
-    """Return a function that computes the Jacobian and multiplies a cotangent by it."""
+    """Return the pullback as a function of an input and a cotangent: it computes the whole Jacobian by
+    ``compute_jacobian``, and multiplies the cotangent by it.
+    """
     return lambda drawn, weights: np.asarray(
         np.tensordot(weights, compute_jacobian(drawn), axes=weights.ndim), np.float64
     )

@@ -89,8 +89,8 @@ class ErrorBound:
 
     @property
     def relative(self) -> Any:
-        """Return the bound divided by the absolute value; infinite where only the value is 0, and None for a tensor of
-        symbols.
+        """Return the relative error bound, the bound divided by the absolute value; infinite where the value is 0 and
+        the bound is not. None if the value is a symbolic tensor.
         """
         if self.is_symbolic:
             return self.bound / sympy.Abs(self.value) if not isinstance(self.value, TensorExpr) else None
@@ -114,7 +114,9 @@ class ErrorBound:
         return "\n".join(lines)
 
     def _lines(self, terms: Sequence[ErrorTerm], worst: tuple[Any, ...]) -> list[str]:
-        """Return a line for each of `terms`, with its share of the relative error of the entry `worst`."""
+        """Return a line of text for each of `terms`: its share of the relative error of the entry with the index
+        `worst`, and the sub-expression.
+        """
         shares = [np.asarray(_ratio(term.bound, self.value))[worst] / self.unit for term in terms]
         return [f"  {share:8.2g}  {term.part}" for share, term in zip(shares, terms, strict=True)]
 
@@ -250,7 +252,9 @@ def _without_unit(bound: Any) -> Any:
 
 
 def _table(entry: Expr, limits: Sequence[Any]) -> Any:
-    """Return the tensor with the entries `entry` over the index ranges `limits`; `entry` itself if there are none."""
+    """Return the tensor with the entries `entry` for all indices in the ranges `limits`; the scalar `entry` itself if
+    there are no ranges.
+    """
     return TensorComprehension(entry, *limits) if limits else entry
 
 
@@ -267,9 +271,9 @@ def _arguments(body: Expr) -> Iterator[Any]:
 
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
-    """Return the effect of rounding ``argument`` on a result with the derivative ``slope`` with respect to it, in units
-    of the roundoff: ``abs(slope*argument)``, summed over the entries of a tensor. ``is_symbolic`` says that no values
-    will be substituted.
+    """Return the effect of a rounding error of ``argument`` on a result, in units of the roundoff:
+    ``abs(slope*argument)``, summed over the entries of a tensor. ``slope`` is the derivative of the result with respect
+    to it; with ``is_symbolic``, the bound remains an expression.
     """
     if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)

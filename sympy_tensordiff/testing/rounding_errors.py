@@ -29,9 +29,9 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``, the bound of the effect of a rounding error of at most ``weight*size``
-    roundoffs on a result with this derivative, ``slope``. Unless ``is_symbolic``, it is 0 where the slope is 0, even if
-    ``size`` is infinite there.
+    """Return ``weight*abs(slope)*size``: a bound of the error of a result with the derivative ``slope`` with respect to
+    a value with a rounding error of at most ``weight*size``. Unless ``is_symbolic``, it is 0 where the slope is 0, even
+    if ``size`` is infinite there.
     """
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:
@@ -55,9 +55,9 @@ class RoundedOperation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return a bound of the effect of this rounding error on a result with the derivative ``slope`` with respect to
-        it, summed over the indices that are bound around the operation. ``is_symbolic`` says that no values will be
-        substituted.
+        """Return a bound of the effect of this rounding error on a result whose derivative with respect to the error is
+        ``slope``. The effects in all iterations of the enclosing sums are added. With ``is_symbolic``, the bound is a
+        formula: no values will be substituted.
         """
         if not self.limits:
             return magnified(self.weight, slope, self.size, is_symbolic)
@@ -67,9 +67,8 @@ class RoundedOperation:
 
 
 class Perturbation(Rewriting):
-    """Rewrites a formula so that each rounded operation has a symbol for its absolute rounding error added, and records
-    a bound of this error as a `RoundedOperation`. The argument ``scope`` of its methods contains the ranges of the
-    enclosing indices, outermost first.
+    """Rewrites a formula with a symbol for the unknown rounding error added to each rounded operation, and records a
+    bound of each error as a `RoundedOperation`. ``scope`` has the ranges of the enclosing indices, outermost first.
     """
 
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
@@ -158,8 +157,8 @@ class Perturbation(Rewriting):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return a sum or product, with a rewritten body, plus a symbol for its unknown rounding error: ``n`` terms or
-        factors are rounded ``n - 1`` times. An extremum is not rounded; only its body is rewritten.
+        """Return a sum or product, with its body rewritten, plus a symbol for its unknown rounding error; ``n`` terms
+        need ``n - 1`` rounded operations. For a maximum or minimum, only the body is rewritten.
         """
         expr = self.with_new_indices(expr, scope)
         inner = (*scope, *expr.ranges())
@@ -184,8 +183,9 @@ class Perturbation(Rewriting):
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
 
     def recurrence(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the recurrence (scan) ``expr`` with symbols for the rounding errors in its steps, initial values and
-        sequences.
+        """Return the recurrence (scan) ``expr`` with a symbol added for each rounding error in its steps, initial
+        values and sequences. Raise `UnsupportedError` if it is inside another recurrence or depends on the indices
+        bound in ``scope``.
         """
         if expr in self.scans:
             return self.scans[expr]
@@ -225,16 +225,15 @@ class Perturbation(Rewriting):
         return TensorComprehension(body, *written.limits)
 
     def of_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the entry ``expr`` of a recurrence that has symbols for its rounding errors; the indices are
-        unchanged.
+        """Return ``expr``, an entry of a recurrence, with symbols for the recurrence's rounding errors; the indices of
+        the entry are unchanged.
         """
         tensor = yield self.visit(expr.tensor, ())
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
-        """Return `size`, the size of an error in a step of the recurrence, as an entry of a tensor over all times and
-        all values of the bound indices. ``limits`` are the ranges of the time and of these indices, ``offsets`` their
-        first values.
+        """Return the size of a rounding error in a step of the recurrence, `size`, as an entry of a tensor with an axis
+        for the time and each bound index. ``limits`` are the ranges of these, ``offsets`` their first values.
         """
         (_, *inner), (_, *lows) = limits, offsets
         if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):
@@ -278,9 +277,9 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
-        """Return `value` plus a symbol for the absolute rounding error of the operation ``part``, and record that this
-        error is at most ``weight*size`` roundoffs; return `value` itself if ``weight`` is 0. ``scope`` contains the
-        ranges of the enclosing indices.
+        """Return `value`, the result of the operation ``part``, plus a symbol for its absolute rounding error, and
+        record that this error is at most ``weight*size`` roundoffs. Return `value` alone if ``weight`` is 0. ``scope``
+        contains the ranges of the enclosing indices.
         """
         if weight == 0:
             return value
@@ -317,7 +316,7 @@ class Perturbation(Rewriting):
 
 
 def table_of(tensor: Any) -> Any:
-    """Return a tensor as the comprehension of its general entry."""
+    """Return a tensor as a comprehension with the formula of its entry ``[p0, p1, ...]``."""
     used = names_in([tensor])
     names = (name for n in range(len(used) + tensor.rank) if (name := f"p{n}") not in used)
     places = [sympy.Symbol(name, integer=True) for name, _ in zip(names, tensor.shape, strict=False)]
@@ -337,8 +336,8 @@ def _count(reduction: Any) -> Any:
 
 
 def _outermost(end: Any, scope: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of `end`, an affine end of a range, when the indices in ``scope``
-    vary in their ranges; the indices in `kept` remain in the result.
+    """Return the smallest (`is_low`) or largest value of `end`, an affine form, when the indices in ``scope`` vary in
+    their ranges. The indices in `kept` are not varied: they remain in the result.
     """
     end = sympy.sympify(end)
     for index, low, high in reversed(scope):
@@ -377,14 +376,18 @@ class Restriction(Rewriting):
         return sympy.S.Zero if expr in self.unknowns else expr
 
     def entry(self, expr: Any, scope: Any) -> Any:
-        """Return 0 for an entry of a tensor of unknown errors; in another entry, replace the unknown errors by 0."""
+        """Return 0 if ``expr`` is an entry of a tensor of unknown rounding errors. In an entry of another tensor,
+        replace the unknown errors by 0.
+        """
         if expr.tensor in self.unknowns:
             return sympy.S.Zero
         args = yield self.all(expr.args, scope)
         return with_args(expr, args)
 
     def recurrence(self, expr: Any, scope: Any) -> Any:
-        """Return a recurrence without the sequences of unknown errors, which are 0 in its steps."""
+        """Return the recurrence ``expr`` without the sequences that stand for unknown rounding errors: these are set to
+        0 in its steps.
+        """
         rows = [(variable, sequence) for variable, sequence in expr.sequences if sequence in self.unknowns]
         gone = [*(variable for variable, _ in rows), *(one for one in self.unknowns if one in expr.free_symbols)]
         zero = {one: FilledTensor(0, shape_of(one)) if shape_of(one) else sympy.S.Zero for one in gone}

@@ -229,8 +229,8 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
 
 
 class _IndexArrayRanges(Accesses):
-    """Collects the ranges that entries of integer tensors may have: from the reads ``x[p[i]]`` in which they are
-    indices, and from comparisons.
+    """Collects, for each integer tensor in an expression, the range of values that its entries may have: from reads
+    ``x[p[i]]``, which must be in bounds, and from comparisons.
     """
 
     def __init__(self, sizes: Mapping[Any, Any]) -> None:
@@ -256,8 +256,8 @@ class _IndexArrayRanges(Accesses):
             self.constrain_read(form, extent, substitute_all(access.around.rows, self.size_values))
 
     def entry(self, read: Node, around: AccessContext) -> Iterator[tuple[Node, AccessContext]]:
-        """Yield the arguments of ``read``, a read of an entry, each paired with ``around``, so that the traversal
-        visits all entries of the tensor and not only this one.
+        """Yield ``(argument, around)`` for each argument of ``read``, the read of a tensor entry. The traversal then
+        visits the formulas of all entries of the tensor, not only of this one.
         """
         yield from ((arg, around) for arg in read.args)
 

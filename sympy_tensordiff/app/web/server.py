@@ -160,7 +160,7 @@ def page_files() -> dict[str, bytes]:
 
 
 class Server:
-    """A server of the page that listens on this machine.
+    """A web server for the package's page that only programs on this machine can reach.
 
     Parameters
     ----------

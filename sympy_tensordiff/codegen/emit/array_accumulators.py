@@ -18,8 +18,8 @@ def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
     """Return the statements ``body`` with fewer accumulators: if the stored value is ``s + t``, the terms of t are
-    added to s instead, and t is removed. ``axes`` maps each accumulator to the axes of its array: only accumulators
-    with equal axes are joined, and none whose name is in ``fixed``.
+    added to s instead, and t is removed. Only sums with the same ``axes`` (a dictionary from accumulators to axes of
+    their arrays) are joined, and none whose name is in ``fixed``.
     """
     *rest, store = body
     if not is_store(store):
@@ -30,8 +30,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return the addition `node` without the accumulators that can be joined with its first one, ``s`` for ``s +
-        t``, and record that ``t`` is joined with ``s``. Other nodes are unchanged.
+        """Return the addition `node` without those accumulators that can be joined with its first one: ``s`` for ``s +
+        t``. Record that additions to ``t`` now go to ``s``. Other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node
@@ -43,8 +43,8 @@ def with_joined_sums(
         return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
-        """Return the statements that replace `statement`: an update of a joined accumulator updates the common one
-        instead, its definition is dropped. Other statements are unchanged.
+        """Return the statements that replace `statement` when accumulators are joined to a common one: updates of a
+        joined accumulator go to the common one, and its definition is dropped. Other statements are unchanged.
         """
         if not isinstance(statement, Set) or statement.name not in joined:
             return (statement,)

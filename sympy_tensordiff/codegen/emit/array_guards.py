@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions on indices under which a program needs the value of an array entry or of a named value. Elsewhere
-    generated code may compute another number, one at which no derivative is infinite.
+    """The conditions on indices under which a program needs an array entry or a named value. Where they are false,
+    generated code may store any other number, and it chooses one at which no derivative is infinite.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     ``stored`` are the conditions of use, in terms of `axis_name`, of the temporary arrays whose entries are arguments
@@ -47,8 +47,8 @@ class UseConditions(NamedTuple):
 
 
 def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
-    """Return, for each array and named value of `program`, the condition on its indices under which a statement uses
-    its value. Values that are always used are left out.
+    """Return the conditions under which the entries of each array and the values of each scalar of `program` are used,
+    written in their indices. Arrays and scalars that are always used are left out.
     """
     result = UseConditions({}, {}, {})
     common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())
@@ -64,8 +64,8 @@ def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
 
 
 class _UsesInKernel:
-    """The analysis of one kernel for `conditions_of_use`: it visits the statements from last to first, since uses
-    follow definitions.
+    """Finds the conditions under which one kernel uses each array and each named value, for `conditions_of_use`. It
+    visits the statements from last to first, since uses follow definitions.
     """
 
     def __init__(
@@ -85,7 +85,9 @@ class _UsesInKernel:
         """The conditions that all uses of a named value so far have in common."""
 
     def visit(self) -> None:
-        """Add the conditions of the arrays that the kernel reads and of its named values."""
+        """Visit the statements of the kernel from last to first, and record the conditions under which it uses arrays
+        and named values.
+        """
         needed: Conditions = frozenset()
         nonnegative = nonnegative_names(self.step.body)
         integers: dict[str, Scalar] = {}
@@ -120,8 +122,8 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Record that the entries read by `load` are used where `conditions`, rewritten in terms of the array's axes,
-        hold. Of several reads of an array, only the common conditions are kept.
+        """Record that the kernel reads the entries of `load` where `conditions` hold. For each array, ``common`` has
+        only the conditions that all reads of it share, in terms of the array's axes.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
@@ -151,8 +153,8 @@ class _UsesInKernel:
                 stack.extend((argument, known) for argument in node.arguments)
 
     def _following(self, condition: Scalar) -> Conditions:
-        """Return the conditions on integer forms that follow from the boolean expression `condition`: constraints such
-        as ``i >= j``, and forms that are not 0.
+        """Return what follows for integer forms if the boolean expression `condition` is true: constraints such as ``i
+        >= j``, and forms that are not 0.
         """
         rows = [row for row in condition_rows(condition, True) if not row.form.compounds()]
         forms = [mapped(form, {}) for form in nonzero_forms(condition) if not form.compounds()]
@@ -169,8 +171,8 @@ def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condit
 
 
 def conditions_at(stored: Iterable[Condition], index: Sequence[Affine]) -> list[Condition]:
-    """Return conditions ``stored`` for all entries of an array (in variables for its axes) as conditions on its entry
-    at `index`.
+    """Return the conditions ``stored``, which are formulated for all entries of an array by variables for its axes, for
+    the one entry at `index`.
     """
     images = {axis_name(number): form for number, form in enumerate(index)}
     return [mapped(one, images) for one in stored]
@@ -249,8 +251,8 @@ _INSIDE_POSITIVE = "pow", "sqrt", "log", "log2", "log10", "log1p", "cbrt", "gamm
 
 
 def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
-    """Return whether the form of `node` shows that its value is greater than 0, as for ``exp(x)`` and ``x**2 + 1``,
-    given the names ``nonnegative`` of values that are at least 0.
+    """Return whether `node` is visibly greater than 0, as ``exp(x)`` and ``x**2 + 1`` are. ``nonnegative`` has the
+    names of values that are at least 0.
     """
     if isinstance(node, Number):
         return node.value > 1e-30  # in float32 too

@@ -53,11 +53,15 @@ class Lanes:
         self._spans = {span.axis: span for span in dims}
 
     def image(self, form: Affine) -> Affine:
-        """Return ``form`` in terms of the current dimensions: indices with an image are replaced by it."""
+        """Return ``form`` as a form in the indices of the current dimensions: an index that ``images`` maps to a form
+        is replaced by this form.
+        """
         return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:
-        """Return the indices of dimensions that occur in ``form``, in order."""
+        """Return the indices in ``form`` along which array operations are vectorised, outermost first. An index that
+        stands for a form in others is first replaced by this form.
+        """
         atoms = self.image(form).atoms()
         return [axis for axis in self._spans if axis in atoms]
 
@@ -72,7 +76,7 @@ class Lanes:
         return tuple([row for row in rows if self.dims_of(row.form)])
 
     def has(self, name: str) -> bool:
-        """Return whether ``name`` is the index of a dimension."""
+        """Return whether ``name`` is the index of one of the vectorised dimensions."""
         return name in self._spans
 
     def dim(self, axis: str) -> Span:
@@ -88,8 +92,8 @@ class Lanes:
         return Lanes((*spans, *self.dims), self.images)
 
     def replace(self, old: Span, new: Span, image: Affine | None = None) -> Lanes:
-        """Return the dimensions with ``new`` in place of ``old``. ``image`` is the old index as a form in the new
-        one.
+        """Return dimensions in which the index range ``new`` replaces ``old``. If given, ``image`` is the old index as
+        a form in the new one, such as ``2*k`` for ``i = 2*k``.
         """
         images = self.images
         if image is not None:
@@ -97,8 +101,8 @@ class Lanes:
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield pairs ``(dimension, is_wanted)`` for all dimensions from the first one in ``wanted`` on: the axes that
-        an array needs to broadcast over all dimensions. Axes of dimensions that are not wanted have length 1.
+        """Yield ``(dimension, is_wanted)`` for the first dimension in ``wanted`` and all after it. These are the axes
+        that an array needs to broadcast; the axis of a dimension that is not wanted has length 1.
         """
         started = False
         for dim in self.dims:
@@ -132,7 +136,9 @@ class Lanes:
 
 
 class SpanEnds(NamedTuple):
-    """The lower bounds of one index, and its upper bounds plus one, that follow from conditions."""
+    """The bounds of one index that follow from conditions: its lower bounds ``lows``, and its upper bounds plus one
+    ``stops``.
+    """
 
     lows: list[Affine]
     stops: list[Affine]
@@ -152,8 +158,8 @@ class LaneConditions:
 
 
 def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneConditions:
-    """Return the constraints ``rows`` sorted by how they are tested: by ``if``, by a narrower range, or by a mask. With
-    ``masks_data``, those on data go into the mask.
+    """Sort the constraints ``rows`` on vectorised indices by how code tests them: with ``if``, by a narrower range of
+    one index, or with a mask. With ``masks_data``, constraints that contain integer-array entries go into the mask.
     """
     sorted_ = LaneConditions()
     for row in rows:
@@ -176,8 +182,8 @@ def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneC
 
 
 def _note_span_end(found: LaneConditions, row: Constraint, axis: str) -> bool:
-    """Record in ``found`` that ``row`` bounds the index ``axis`` from below or above; return False if it does not bound
-    it.
+    """Record in ``found`` the lower or upper bound that the constraint ``row`` gives for the index ``axis``. Return
+    False if it gives none, else True.
     """
     if axis in row.form.hidden() or row.kind == "mod":
         return False

@@ -72,8 +72,9 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
 
 
 def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
-    """Print ``s += a*b``, where a and b vary along different dimensions, as one ``einsum`` call. Return False, and
-    print nothing, for other additions, and for libraries without a compiler that fuses sums with their terms.
+    """Print ``s += a*b`` as one ``einsum`` call, if a and b vary along different dimensions, and return True. Return
+    False, and print nothing, for other additions, and for libraries without a compiler that fuses sums with their
+    terms.
 
     A mask stays with the factors that vary along its dimensions only. So does a condition within the product if the
     other factors are polynomials of arguments, which have no poles.
@@ -102,8 +103,9 @@ def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
 def _split_masked_products(
     is_negative: bool, factors: Sequence[Scalar], additions: Additions
 ) -> tuple[bool, list[Scalar]]:
-    """Return ``(is_negative, factors)`` of a product with each factor ``a*b if c else 0`` replaced by ``a if c else 0``
-    and ``b`` where ``b`` varies along further dimensions, and is a polynomial of arguments.
+    """Take factors out of conditions: in a product, ``a*b if c else 0`` becomes ``(a if c else 0)*b`` for polynomials
+    ``b`` that vary along dimensions along which ``c`` does not. Return ``(is_negative, factors)``, the sign and the
+    factors of the product.
     """
     found = list[Scalar]()
     for factor in factors:
@@ -170,16 +172,17 @@ class Arrangement(NamedTuple):
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Return whether this ``einsum`` is faster than a sum that the library's compiler fuses with its terms: it is a
-        matrix product, or its operands vary along different dimensions and none is a large temporary.
+        """Return whether this ``einsum`` is faster than an ordinary sum of products, which the library's compiler fuses
+        with its terms. True for a matrix product; otherwise False if an operand is a large computed array, or if all
+        operands vary along the same dimensions and one is computed.
         """
         is_wide = any(operand.is_computed and operand.is_wide for operand in self.operands)
         is_one = any(operand.is_computed for operand in self.operands) and len({o.dims for o in self.operands}) == 1
         return self.by_matrices or not (is_wide or is_one)
 
     def work(self) -> float:
-        """The estimated number of operations to compute the operands that are products: for each, its number of entries
-        times its number of factors. A matrix product counts one less, so that it is preferred among equals.
+        """The estimated work to compute the operands that are products: twice the number of entries times the number of
+        factors of each. It is 1 less with a matrix product, which is preferred among equals.
         """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices
@@ -199,9 +202,9 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Return the grouping of the factors into one or two operands that takes the fewest operations, or into more if
-        the library's compiler fuses sums. None if no factor is an array, if there are too many factors, or if an
-        ordinary sum is as good.
+        """Group the factors of the product into the operands of one array operation, such as ``einsum``, so that it
+        takes the fewest operations: one or two operands, or more if the library's compiler fuses sums. Return None if
+        no factor is an array, there are too many, or an ordinary sum is as good.
         """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
@@ -224,9 +227,11 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum with one operand for each set of dimensions on which factors depend, so that the library
-        chooses the order of products. None if there are fewer than `fewest` operands, or one of them would be a large
-        temporary: larger than what it is computed from, and than the other operands.
+        """Return an einsum with one operand for all factors that vary along the same dimensions; the library then
+        chooses the order of products. None if there are fewer than `fewest` operands, or one would be a large
+        temporary.
+
+        A temporary is large if it is larger than what it is computed from, and than the other operands.
         """
         groups: dict[frozenset[Span], list[Scalar]] = {}
         with self.values.inside(self.frame._replace(block=TextBlock())):
@@ -243,7 +248,9 @@ class _SumOfProducts:
         return Arrangement(operands, True) if len(operands) >= fewest and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
-        """Return the `factors` as one operand, with the dimensions along which it varies."""
+        """Return the product of `factors` as one operand of an array product: the factors, the dimensions along which
+        the product varies, and whether an array must be computed for it.
+        """
         dims = frozenset[Span]().union(*map(self.values.varies, factors))
         parts = [part for factor in factors for part in subexpressions(factor)]
         ranks = [len(part.index) for part in parts if isinstance(part, Load)]
@@ -253,8 +260,8 @@ class _SumOfProducts:
         return FactorGroup(tuple(factors), dims, len(factors) > 1 or not is_read, max(ranks, default=0) < len(dims))
 
     def print(self, found: Arrangement | None = None) -> None:
-        """Append the line that adds the sum of products to its accumulator, by the given arrangement `found` or the
-        best one.
+        """Append the line of Python that adds the sum of products to its accumulator. ``found`` is the arrangement of
+        the factors into operands to use; None means the best one.
         """
         found = found or self.arranged()
         assert found is not None
@@ -280,7 +287,9 @@ class _SumOfProducts:
             self.additions.update(self.add.name, text, "sum", self.frame, frozenset(out))
 
     def _einsum(self, found: Arrangement, out: Sequence[Span]) -> str:
-        """Return the ``einsum`` of two operands, with the dimensions ``out``, as text."""
+        """Return the text of the call of ``np.einsum`` for the operands of the arrangement ``found``. The result has
+        the dimensions ``out``.
+        """
         dims = [dim for dim in self.frame.lanes.dims if any(dim in operand.dims for operand in found.operands)]
         letters = {dim: dim.axis for dim in dims if len(dim.axis) == 1}
         others = (letter for letter in ascii_letters if letter not in letters.values())
@@ -292,8 +301,8 @@ class _SumOfProducts:
         return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
     def _order(self, operand: FactorGroup) -> list[Span]:
-        """Return the dimensions of an operand in the order of its axes: as in the array that it reads, or with short
-        axes first if it is computed.
+        """Return the dimensions of an operand of a product in the order of its axes: the order in memory if it reads an
+        array, or short axes first if it is computed.
         """
         # In a wide one, summed dimensions come first: the last axis of a block must not be short.
         factors = [] if operand.is_wide and operand.is_computed else operand.factors
@@ -306,8 +315,8 @@ class _SumOfProducts:
             return self.values.scalar(product_of(operand.factors))
 
     def _correlation(self, operands: Sequence[FactorGroup], out: Sequence[Span]) -> str | None:
-        """Return the text of a call of ``np.correlate`` or ``np.convolve`` for the product of `operands` summed over
-        all dimensions but ``out``, if it is ``sum_k x[i + k]*w[k]``; None for other products.
+        """Return the text of a call of ``np.correlate`` or ``np.convolve``, if the product of `operands`, summed over
+        all dimensions but ``out``, is of the form ``sum_k x[i + k]*w[k]``; None for other products.
         """
         for window, weights in (operands, operands[::-1]):
             load = window.factors[0]
@@ -376,9 +385,11 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 
 
 def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(sum, tests)`` for the sum `loop` whose range depends on the entry, such as ``j <= i``: a sum over
-    `wide`, which contains the ranges of all entries, with 0 for the additional terms. ``tests`` are the texts of tests
-    that the factors are finite, since ``0*inf`` is nan. None if the sum cannot be written so.
+    """Return ``(sum, tests)`` for a sum `loop` over a range that depends on the entry, such as ``j <= i``: a sum over
+    the range of `wide`, which contains all these ranges, with additional terms 0, and tests that the factors are
+    finite. None if there is no such sum.
+
+    The tests are texts; they are needed since ``0*inf`` is nan.
     """
     add = additions.single_addition(loop.body, frame)
     if add is None or add.reduction != "sum" or calls_user_function(add.value):

@@ -64,9 +64,9 @@ def _guarded(conditions: Rows, body: tuple[Statement, ...]) -> tuple[Statement, 
 def find_recurrences(
     kernel: Kernel, extents: Sequence[Affine], depends: Mapping[str, frozenset[str]], prover: Prover
 ) -> dict[str, PrefixScan]:
-    """Return a dictionary from the names of accumulators to linear recurrences: the sums of `kernel` that are linear
-    recurrences along its last axis. ``extents`` are the lengths of the axes; ``depends`` has the indices on which each
-    name depends.
+    """Return the sums of `kernel` that are linear recurrences along its last axis, as a dictionary from the names of
+    their accumulators. ``extents`` are the lengths of the axes; ``depends`` maps each name to the indices on which it
+    depends.
     """
     found: dict[str, PrefixScan] = {}
     forms = [bound.form for loop in loops(kernel.body) for bound in bounds(loop)]
@@ -84,8 +84,8 @@ def find_recurrences(
 
 
 def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return ``body`` without loops that have no iterations, whatever the sizes are, and with 1 in place of products
-    over such loops. If another reduction runs over one of these loops, return ``body`` unchanged.
+    """Return ``body`` without the loops that have no iterations for any sizes, and with 1 in place of the product that
+    such a loop computes. If one of them computes another reduction, such as a sum, return ``body`` unchanged.
     """
     empty = [s for s in body if isinstance(s, Loop) and _is_empty(s)]
     neutral = {name: add.reduction for name, add in added(empty).items() if add.reduction == "prod"}
@@ -93,8 +93,8 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return body
 
     def without_empty_products(value: Scalar) -> Scalar:
-        """Return 1 for a variable that holds an empty product (of a loop without iterations), and a product without its
-        factors 1; other values unchanged.
+        """Simplify a factor that is known to be 1: return 1 for a name in ``neutral``, a product over no factors at
+        that point, and a product without its factors 1. Other values are unchanged.
         """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]

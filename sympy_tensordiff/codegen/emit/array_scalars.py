@@ -69,8 +69,8 @@ class Frame(NamedTuple):
 
 
 class StoredValue(NamedTuple):
-    """A value with a name in the generated code: the dimensions over which it was computed, the dimensions along which
-    it varies, and the mask of its valid entries, if any.
+    """A value with a name in generated array code: ``lanes`` are the dimensions of its array, ``varies`` those along
+    which its entries differ, and ``mask`` is the condition where they are valid (None: everywhere).
     """
 
     lanes: Lanes
@@ -117,8 +117,8 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Context manager: print values as arrays over the dimensions of ``frame``. For its new dimensions, arrays of
-        indices are defined at this place of its block.
+        """Context manager: print values inside of it as arrays over the dimensions of ``frame``. Arrays of indices that
+        they need are defined at the present end of the frame's block.
         """
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
@@ -139,8 +139,8 @@ class VectorPrinter(ScalarPrinter):
         return self.lanes.dims_of(*forms)
 
     def variable(self, name: str) -> str:
-        """Return the text of the integer variable `name`: its name or, for the index of a vectorised dimension, the
-        name of an array that contains all values of the index.
+        """Return the text of the integer variable `name`. For the index of a vectorised dimension, it is the name of an
+        array with all values of the index; for other variables, their name.
         """
         return self.index_array(name) if self.lanes.has(name) else super().variable(name)
 
@@ -186,8 +186,8 @@ class VectorPrinter(ScalarPrinter):
         return f"inside({array}, {tests}, {index})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
-        """Return the text of the integer form `form`, in parentheses if its precedence is below ``level``; indices of
-        vectorised dimensions are printed as index arrays.
+        """Return the text of the integer form `form`, in parentheses if its precedence is below ``level``. An index of
+        a vectorised dimension is printed as the array of its values.
         """
         return super().form(self.lanes.image(form), level)
 
@@ -201,8 +201,8 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
-        """Return the text of the read `node`, as an array of its values at all indices of the current dimensions. An
-        array in ``bare`` is read by its name alone.
+        """Return the text of the read `node`: an array of its values at all indices of the current dimensions. An array
+        named in ``bare`` is written as its name, without an index.
         """
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
@@ -219,9 +219,9 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` for reading the stored array of the value ``home`` in a loop over other dimensions:
-        the index in terms of the current dimensions, and the shape of the array. An axis along which the value does not
-        vary has index 0 and length 1.
+        """Return ``(index, shape)`` for reading ``home``, an array of stored values, in the current loops: its index in
+        terms of the current dimensions, and its shape. An axis along which the value does not vary has index 0 and
+        length 1.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -231,8 +231,8 @@ class VectorPrinter(ScalarPrinter):
         return entries, extents
 
     def read_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of a read at ``index``, 0 out of bounds if the read is masked: a slice or view if possible,
-        else a read with index arrays.
+        """Return the text of a read of ``array`` at ``index``, if possible as a slice or view. A read under a mask that
+        may be out of bounds gets the nearest entry or 0 there; the mask discards this value.
 
         Under a mask, an index that may be out of bounds is clipped to the nearest entry, or reads a 0 behind the array;
         neither is used.
@@ -246,8 +246,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
     def _part_text(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text ``part(x, (start, length), ...)`` of a slice of an array; the function ``part`` pads it where
-        it extends beyond the ends of the array. Return "" if the index is not a slice.
+        """Return the text ``part(x, (start, length), ...)`` for reading a slice of ``array`` that may extend beyond its
+        ends: the function ``part`` pads it there. Return "" if ``index`` does not select a slice.
         """
         spans, texts, dims = [], [], list[Span]()
         for form in map(self.lanes.image, index):
@@ -337,9 +337,9 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(name, subscripts)`` of the read ``name[texts]``. If short axes are read at single indices, the
-        array is transposed so that these axes come first: ``x.T[0]`` for ``x[:, 0]``; other reads are unchanged.
-        ``along`` has the dimensions along each axis, ``extents`` the lengths.
+        """Return ``(array text, subscripts)`` for a read of the array ``name`` with the subscripts ``texts``. Short
+        axes that are read at single indices are moved to the front: ``x.T[0]`` for ``x[:, 0]``. ``along`` has the
+        vectorised dimensions along each axis, ``extents`` the lengths.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -370,8 +370,9 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read with slices along some axes and index arrays along the others, as ``x[rows, :]``;
-        None if no axis can be read by a slice, or the others are not adjacent.
+        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes and index arrays
+        along the others: ``x[rows, :]``. Return None if no axis can be read by a slice, or if the axes with index
+        arrays are not adjacent.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -401,8 +402,8 @@ class VectorPrinter(ScalarPrinter):
         return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
-        """Return the text of array entries as the target of an assignment. A transposed view cannot be one, so it is
-        given a name in ``block`` first.
+        """Return the text of the entries at ``index`` of the array ``name`` as the target of an assignment. A view to
+        which Python cannot assign is given a name in ``block`` first, and this name is returned.
         """
         part = self.view_text(name, index, extents, ", write=True")
         is_transposed = ".T" in part or ".transpose(" in part
@@ -424,8 +425,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of ``name[texts]`` so that it broadcasts against the current dimensions: its axes `dims` are
-        transposed into their order, and ``None`` is inserted for missing dimensions.
+        """Return the text of the read ``name[texts]``, arranged to broadcast against the current vectorised dimensions:
+        its axes, which run over `dims`, are transposed into the order of these, and get ``None`` for each missing one.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)
@@ -478,8 +479,9 @@ class VectorPrinter(ScalarPrinter):
         return super().operation(node)
 
     def _with_guards(self, node: Operation) -> Operation:
-        """Return `node`, a product, with guards on the arguments of its singular functions: where a mask is false, an
-        argument is replaced by a number at which the derivative is finite.
+        """Return `node`, a product or a call of a function, with the arguments of functions that have singularities
+        guarded, such as ``x`` in ``1/x``: where a mask is false, the argument is replaced by a number at which the
+        derivative is finite.
 
         A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
         ``x = 0``.
@@ -498,8 +500,8 @@ class VectorPrinter(ScalarPrinter):
         return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
 
     def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
-        """Return ``(text, precedence)`` of ``value``, replaced by the number ``safe`` at entries at which the current
-        masks are False.
+        """Return ``(text, precedence)`` of ``np.where(mask, value, safe)``: ``value`` where the current masks are True,
+        and the number ``safe`` elsewhere. Masks that ``value`` does not need are left out.
         """
         masks, texts = self.masks, list[str]()
         needed = [not self.is_safe_without(mask, value, safe) for mask in masks]
@@ -516,15 +518,17 @@ class VectorPrinter(ScalarPrinter):
         return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.argument(safe)})", ATOM
 
     def add_mask(self, name: str, conditions: Iterable[Condition], outer: Scalar | None) -> None:
-        """Record that the mask `name` is the conjunction of `conditions` and of the mask ``outer``, if any."""
+        """Record the conditions of the mask `name`: it is true where all `conditions` and the mask ``outer``, if any,
+        are true.
+        """
         if outer is None:
             self.mask_conditions[name] = frozenset(conditions)
         elif isinstance(outer, Name) and outer.name in self.mask_conditions:
             self.mask_conditions[name] = frozenset(conditions) | self.mask_conditions[outer.name]
 
     def is_safe_without(self, mask: Scalar, value: Scalar, safe: Scalar) -> bool:
-        """Return whether `value` may be read without a guard for the mask `mask`: it is an array entry, and the array
-        is proved to contain the number `safe` wherever the mask is false.
+        """Return whether `value` may be read where the mask `mask` is false, so that it needs no replacement by the
+        number `safe`: it is an entry of an array that is proved to contain `safe` there.
         """
         if not isinstance(value, Load) or value.array not in self.stored_conditions or safe != SAFE_ENTRY:
             return False
@@ -582,8 +586,8 @@ class VectorPrinter(ScalarPrinter):
         return f"np.where({test}, {', '.join(texts)})", ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return ``(text, precedence)`` of ``base**exponent``; an array is raised to a power of 3 or more by
-        multiplication.
+        """Return ``(text, precedence)`` of ``base**exponent``. The text calls the helper ``power``, which multiplies,
+        if ``base`` is an array and ``exponent`` at least 3; otherwise it uses ``**``.
         """
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)

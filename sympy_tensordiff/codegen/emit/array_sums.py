@@ -74,8 +74,8 @@ class Narrowing:
         self.has_blocks = False
 
     def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
-        """Return a frame (the vectorised dimensions, the mask and the place of code) for the entries at which ``rows``
-        hold: with narrower ranges, below an ``if``, or with a mask.
+        """Return the frame (the vectorised dimensions, the mask and the code block) for those entries of ``frame`` at
+        which ``rows`` hold. Conditions narrow the ranges of dimensions, or become an ``if`` or a mask.
         """
         found = sort_conditions(frame.lanes, rows, self.values.dialect.is_pure)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
@@ -100,7 +100,7 @@ class Narrowing:
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
         """Return a frame (the vectorised dimensions, the mask and the place of code) in which the index ``axis`` has
-        only the values in ``wanted``. Code in this frame runs only if there are such values.
+        only values within the bounds ``wanted``. Code in this frame runs only if there are such values.
         """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
@@ -111,13 +111,14 @@ class Narrowing:
     # ------------------------------------------------------------------------ loops
 
     def widest(self, loop: Loop, frame: Frame) -> Loop:
-        """Return ``loop`` with bounds that do not depend on the array entry, so that its range contains those of all
-        entries: ``j < n`` for ``j <= i``.
+        """Return ``loop`` with a range that is the same for all entries of an array and contains the range of each: ``j
+        < n`` for ``j <= i``. ``frame`` has the dimensions of the array.
         """
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return ``bounds`` of a loop that hold for all array entries: the least values of lower bounds (``sign``
-            -1), the greatest values of upper ones (1). ``name`` becomes part of the names of new variables.
+            """Return the lower (``sign`` -1) or upper (1) ``bounds`` of a loop in a form that does not depend on the
+            array entry: the least or greatest value of each over all entries. ``name`` becomes part of the names of new
+            variables.
             """
             if self.values.dialect.is_pure:  # the others contain the range
                 bounds = [bound for bound in bounds if bound_of_data(bound.form, sign) is not None] or bounds
@@ -193,8 +194,8 @@ class Narrowing:
         return kept
 
     def if_nonempty(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
-        """Return the frame (the vectorised dimensions, the mask and the place of code) of a block of code that runs
-        only if ``low < stop``; `frame` itself if that is known.
+        """Open an ``if`` block that runs only if ``low < stop``, and return the frame (the context for printing) inside
+        of it. If the condition is known to hold, open no block and return `frame` itself.
         """
         some = Constraint("ge", stop - low - 1)
         if self.prover.proves(some, frame.known):
@@ -202,9 +203,11 @@ class Narrowing:
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
     def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
-        """Return ``(form, frame)``: the maximum (``sign`` 1) or minimum (-1) of ``forms`` as an integer form, and the
-        frame for the code that uses it. If none of them is proved to be the extreme one, print the assignment of a new
-        variable, which is named like ``name``; the new frame knows its bounds.
+        """Return ``(form, frame)``: the maximum (``sign`` 1) or minimum (-1) of the integer `forms`, and the frame for
+        code that uses it. Unless one form is proved to be extreme, print the assignment of a new variable, named like
+        ``name``.
+
+        The new frame has the bounds of the variable.
         """
         kept = self.without_dominated(forms, sign, frame.known)
         if len(kept) == 1:
@@ -231,8 +234,8 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
-    """Return the bounds of `loop` that depend on the array entry that is computed: they contain the index of a
-    vectorised dimension, as ``j <= i`` does, or (in a pure dialect) an entry of an integer array.
+    """Return the bounds of `loop` that differ between the entries of a vectorised result: they contain the index of a
+    vectorised dimension, as ``j <= i`` does. In a pure dialect, bounds with an entry of an integer array count, too.
     """
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
@@ -241,9 +244,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Return ``((row,), others)``, where ``row`` is the first of the constraints `rows` that contains the index of
-    exactly one vectorised dimension, which no other constraint contains, and ``others`` are the rest. Return ``((),
-    ())`` if there is none.
+    """Find a constraint that ties a single vectorised dimension: it contains the index of exactly one, which no other
+    constraint in `rows` contains. Return ``((row,), others)`` for the first such constraint, else ``((), ())``.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -254,13 +256,13 @@ def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
 
 
 def loop_ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
-    """Return the lower bounds of a loop, and its upper bounds plus one, as in ``range(low, stop)``."""
+    """Return ``(lows, stops)``: the lower bounds of a loop, and its upper bounds plus 1, as in ``range(low, stop)``."""
     lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
     return lows, [quotient(b.form, b.divisor) + 1 for b in loop.highs]
 
 
 def is_short(loop: Loop, length: int = SHORT_LENGTH) -> bool:
-    """Return whether a loop has few values for all sizes: at most ``length``."""
+    """Return whether a loop has at most ``length`` iterations, whatever the sizes are."""
     lows, stops = loop_ends(loop)
     lengths = [stop - low for stop in stops for low in lows]
     return any(n.is_constant and n.constant <= length for n in lengths)
@@ -307,8 +309,8 @@ class Additions:
         return True
 
     def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
-        """Return whether the mask of the accumulator ``name`` is the current mask, so that an addition in `frame` needs
-        no mask of its own.
+        """Return whether the accumulator ``name`` has the same mask as `frame`, the context of the current code. An
+        addition to it then needs no further mask.
         """
         return frame.mask == self.values.stored[name].mask
 
@@ -318,14 +320,15 @@ class Additions:
         return body[0] if is_one and isinstance(body[0], Set) else None
 
     def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """Return the current dimensions that the array of the accumulator `name` does not have: an addition to it sums
-        over these.
+        """Return the vectorised dimensions that the accumulator `name` does not have as axes, so that an addition of a
+        vectorised value to it sums over them.
         """
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
-        """Append code that adds ``value`` to the accumulator ``name`` (or multiplies, or takes the maximum or minimum,
-        as `reduction` says), after a reduction along the dimensions that the accumulator does not have.
+        """Append code that updates the accumulator ``name`` by ``value``: adds it or, as `reduction` says, multiplies
+        or takes the maximum or minimum. `value` is first reduced along the dimensions that the accumulator does not
+        have.
         """
         if not self.applies_to_all_lanes(name, frame):
             assert frame.mask is not None
@@ -387,8 +390,8 @@ class Additions:
         return reduce_copies(self._terms_text(value) + call, counts, reduction)
 
     def _terms_text(self, value: Scalar) -> str:
-        """Return the text of the array of the terms ``value`` of a reduction. If the dialect says so, long arithmetic
-        is computed before terms are added up.
+        """Return the text of an array with the terms of a reduction, the values of ``value``. Long arithmetic is
+        wrapped so that it is computed before the reduction, if the dialect says how.
         """
         apart = self.values.dialect.apart
         if apart and self._excess_of_arithmetic(value) >= LONG_ARITHMETIC:
@@ -396,9 +399,9 @@ class Additions:
         return self.values.scalar(value, ATOM)
 
     def _excess_of_arithmetic(self, value: Scalar) -> int:
-        """Return the number of arithmetic operations of ``value`` and of the values it names, less
-        `OPERATIONS_OF_FUNCTION` for each other function. Alternatives are not entered. Only operations along all
-        dimensions of ``value`` count: others would be repeated in a loop over all of them.
+        """Return how much arithmetic ``value`` has in excess of functions: its number of arithmetic operations, less
+        `OPERATIONS_OF_FUNCTION` for each other function. Values with names count; branches of a choice, and operations
+        along fewer dimensions than ``value``, do not.
         """
         count, waiting, seen = 0, [value], set[str]()
         dims = self.values.varies(value)
@@ -417,8 +420,8 @@ class Additions:
         return count
 
     def memory_order(self, values: Sequence[Scalar], dims: Collection[Span]) -> list[Span]:
-        """Return ``dims`` in the order of the axes of the arrays that ``values`` read; of several arrays the largest
-        counts.
+        """Return the dimensions ``dims`` in the order in which they are axes of the arrays that ``values`` read. Arrays
+        that vary along more dimensions decide first.
         """
         lanes = self.values.lanes
         loads = [part for value in values for part in subexpressions(value) if isinstance(part, Load)]
@@ -429,8 +432,8 @@ class Additions:
     def _reduced_in_order(
         self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: Frame
     ) -> str:
-        """Return the text of the reduction of ``value`` over ``summed``, computed with its dimensions in the given
-        `order`, so that memory is read contiguously.
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``. The array of its terms is
+        computed with the axes in the given `order`, so that memory is read contiguously.
         """
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
@@ -442,8 +445,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
-        """Return ``(text, dimensions)`` for adding an array to a part of the accumulator ``name``: the text of the
-        array, padded with neutral values to the shape of the accumulator, and the dimensions along which it varies.
+        """Return ``(text, dimensions)`` for adding the array ``text`` to a part of the accumulator ``name``: the text
+        of the array, padded to the shape of the accumulator with values that do not change it (0 in a sum), and the
+        dimensions along which the array varies.
 
         XLA fuses padded arrays. It computes what ``x.at[a:b].add`` adds by an operation of its own, a scatter: programs
         with stencils took 1.14 times as long, and their compilation 1.35 times.
@@ -467,8 +471,8 @@ class Additions:
         return f"spread({', '.join([text, initial_value_text(reduction), *spans])})", frozenset(wanted_dims)
 
     def _target(self, name: str, frame: Frame) -> str:
-        """Return the text of those entries of the array of the accumulator ``name`` that belong to the dimensions of
-        ``frame``, as ``s[1:]``.
+        """Return the text of the accumulator ``name`` on the left of an update: its name, or a slice such as ``s[1:]``
+        if the dimensions of ``frame`` (the vectorised loops) cover only a part of its array.
         """
         home, text = self.values.stored[name], self.values.names(name)
         rest = frame.lanes.dims[len(frame.lanes.dims) - len(home.lanes.dims) :]
@@ -481,9 +485,9 @@ class Additions:
     # ------------------------------------------------------------------------ running reductions
 
     def print_running_reduction(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Append ``loop``, a sum or product whose range ends (or begins) at an index of the entries, as one pass of
-        NumPy's ``accumulate``, and return True; return False for other loops. ``wide`` is the loop with one range that
-        contains those at all entries.
+        """Append code for ``loop`` as one pass of NumPy's ``accumulate`` and return True, if it is a running sum or
+        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is the loop over one range that
+        contains those of all entries.
 
         ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is subtracted again, so that infinities and
         nan only reach the entries that contain them. Return False for any other loop.

@@ -136,7 +136,7 @@ def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
 
 
 def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
-    """Return the texts of the functions of one time step of a recurrence. The last of them runs the step."""
+    """Return the texts of the functions that compute one time step of a recurrence. The last one calls the others."""
     name = step_function(step)
     own = module_names(step.body, {*dialect.own_names, name})
     if not dialect.is_pure:
@@ -157,8 +157,8 @@ def print_steps(program: Program, names: FormNames, name: str = "run") -> list[s
 
 
 def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tuple[Functions, list[str]]:
-    """Return ``(functions, texts)``: the functions of all steps of a program, and the texts of the functions for single
-    time steps, which the functions of recurrences call.
+    """Return ``(functions, texts)``: the `Functions` of all steps of a program, and the texts of the functions for
+    single time steps, which recurrences call. ``names`` are the identifiers in the text.
     """
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
@@ -475,10 +475,11 @@ class KernelPrinter:
         frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return ``(dimension, span)`` for each axis of the filled array if a scatter adds to distinct entries that
-        form a slice: the vectorised dimension along the axis (None for a single index), and the text of the slice, an
-        argument of the helper ``spread``. `images` are the indices of the entries. Return [] if they do not form slices
-        in the order of the dimensions.
+        """Return a pair for each axis of the array that a scatter fills, if it adds to distinct entries that form a
+        slice: the vectorised dimension along the axis (None for a single index), and the text of the slice for the
+        helper ``spread``. `images` are the indices of the entries.
+
+        Return [] for other kernels, and if the entries do not form slices in the order of the dimensions.
         """
         found: list[tuple[Span | None, str]] = []
         if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:
@@ -500,8 +501,8 @@ class KernelPrinter:
         return found if tuple(dim for dim, _ in found if dim is not None) == lanes.dims else []
 
     def print_spread(self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: Frame) -> None:
-        """Append code that adds `value` to slices of the filled array, as the sum of the array and a padded one: XLA
-        fuses this sum, but no additions at index arrays. `spans` are the slices, as `slices_filled` returns them.
+        """Append code that adds `value` to slices of the filled array: the array plus a padded `value`, since XLA fuses
+        such a sum, but no additions at index arrays. `spans` are the slices, as `slices_filled` returns them.
         """
         text, array = self.values.scalar(value), self.names(self.kernel.array)
         varies = self.values.varies(value)
@@ -514,8 +515,8 @@ class KernelPrinter:
         frame.block.line(f"{array} = {array} + spread({', '.join([text, '0', *(span for _, span in spans)])})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return how many trailing axes of the filled array are written completely, each along one dimension, so that
-        slices can be used for them instead of index arrays.
+        """Return how many trailing axes of the filled array are written completely, each by one vectorised dimension.
+        The code can use slices for these axes instead of index arrays.
         """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
@@ -583,8 +584,9 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Print a Python loop over the range ``wide``, which contains the ranges of ``loop`` for all entries. Each
-        iteration computes only the entries whose range contains the loop variable.
+        """Print a Python loop over the range ``wide``, for array code that computes many entries at once, each with its
+        own range of ``loop``. ``wide`` contains all of these ranges; each iteration computes only the entries whose
+        range contains the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
@@ -597,9 +599,8 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Print a loop over ``i`` that adds to the entries ``2*i + a`` for a few values of ``a``: as a Python loop over
-        ``a``, in which array operations handle all ``i`` of ``wide`` (the loop with one range for all entries). Return
-        False, and print nothing, if the loop has another form.
+        """Print a loop over ``i`` of ``s[2*i + a] += v(i, a)`` as a Python loop over the few ``a``, with array
+        operations over all ``i``, the range of ``wide``. Return False, and print nothing, for a loop of another form.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.
@@ -621,9 +622,10 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Print a sum whose range depends on the entry as a sum over `wide`, which contains the ranges of all entries,
-        with zeros added. A Python loop follows for the case of an infinite or nan factor. Return whether anything was
-        printed.
+        """Print a sum whose range depends on the array entry as a sum over `wide`, a range for all entries, in which
+        terms outside of an entry's own range are 0. Return whether that was possible.
+
+        A Python loop follows for the case of an infinite or nan factor, unless the dialect is pure.
         """
         found = over_widest_range(loop, wide, frame, self.additions)
         if found is None:
@@ -642,7 +644,7 @@ class KernelPrinter:
 
     def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
         """Print a loop as a reduction over one more dimension of array operations, in blocks if an array would be
-        large; return True. Only the terms at which the constraints ``rows`` hold are added.
+        large. Only the terms for which the constraints ``rows`` hold are added. Always return True.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):

@@ -115,7 +115,9 @@ class ScalarPrinter(FormPrinter):
         return f"real({self.form(form)})"
 
     def integer_text(self, ends: Ends) -> str:
-        """Return the text of an `Ends` value, as ``max(a, b)`` or ``min(a, b) + 1``."""
+        """Return ``ends``, the start or the stop of a range, as text: ``max(a, b)`` for the lower bounds a and b,
+        ``min(a, b) + 1`` for upper bounds.
+        """
         return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def name(self, name: str) -> str:
@@ -123,8 +125,8 @@ class ScalarPrinter(FormPrinter):
         return self.names(name)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return the text of ``value if condition else otherwise``, of which only the chosen value is computed, and its
-        precedence.
+        """Return ``(text, precedence)`` of the conditional expression ``value if condition else otherwise``. Only the
+        chosen value is computed when it runs.
         """
         first, second = self.scalar(condition, CHOICE + 1), self.scalar(value, CHOICE + 1)
         return self.choice.format(first, second, self.scalar(otherwise)), CHOICE
@@ -337,8 +339,8 @@ class NestPrinter(ScalarPrinter):
         return name if node.array in self.bare else f"{name}[{self.place(node.array, node.index)}]"
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of ``index`` as a subscript without brackets, such as ``i, j + 1``; ``array`` only matters in
-        languages with flat arrays.
+        """Return the text of ``index`` as a subscript, without brackets, such as ``i, j + 1``. ``array`` is used only
+        by printers for languages in which arrays are flat.
         """
         return ", ".join(map(self.form, index)) or "()"
 

@@ -169,7 +169,9 @@ class CFile:
         return texts[0], texts[1]
 
     def step_text(self, step: Step) -> StepText:
-        """Return the C function of a step; for a recurrence preceded by the functions of its body."""
+        """Return the C function that computes a step of the program. For a recurrence, the functions of its body come
+        first.
+        """
         return self.recurrence(step) if isinstance(step, Recurrence) else self.printer.step(step)
 
     def recurrence(self, step: Recurrence) -> StepText:
@@ -201,13 +203,13 @@ class CFile:
 
     @property
     def last_code(self) -> str:
-        """The C expression for the return code of the function that runs all steps, if these succeed."""
+        """The return code, as a C expression, of the function that runs all steps, once these have succeeded."""
         return "0"
 
     @property
     def function_name_pattern(self) -> str:
-        r"""The replacement text for a regular expression that renames functions, in which ``\1`` is the old name:
-        functions of the search for out-of-bounds indices get a suffix, so that all names in the file differ.
+        r"""The replacement by which ``re.sub`` renames a function, in which ``\1`` is the old name. Functions of the
+        search for out-of-bounds indices get a suffix, so that all names in the file differ; others keep their names.
         """
         return r"\1_of_search" if self.is_search else r"\1"
 
@@ -274,9 +276,8 @@ class CFile:
     # ------------------------------------------------------------------------ functions of the file
 
     def memory_entries(self, steps: Sequence[tuple[Step, StepText]]) -> MemoryEntries:
-        """Return ``(temporaries, work)``: a dictionary from temporaries to C expressions for their numbers of entries,
-        and a list of C expressions, one for each step that needs scratch memory, for the number of entries of this
-        memory.
+        """Return ``(temporaries, work)`` as C expressions: a dictionary from temporaries to their numbers of entries,
+        and a list with the number of entries of scratch memory for each step that needs some.
         """
         tables = {self.names(array.name): self.temporaries.entries(array) for array in self.program.temporaries}
         rows = {self.names(row.name) for step, _ in steps if isinstance(step, FusedKernels) for row in step.rows}
@@ -326,8 +327,8 @@ class CFile:
         return "\n".join(lines)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the scratch memory, in numbers, of the file ``search``, whose function finds
-        out-of-bounds indices.
+        """Return the C expression for the number of entries of scratch memory that the function of the file ``search``
+        needs. This function finds indices out of bounds.
         """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 
@@ -346,7 +347,9 @@ class CFile:
 
     @property
     def parameter_names(self) -> list[str]:
-        """The parameters that the checked and the unchecked function share."""
+        """The parameters of the C function: arguments, sizes and results. Its versions with and without checks have the
+        same ones.
+        """
         return [*(a.name for a in self.program.arguments), *self.sizes, *(a.name for a in self.program.outputs)]
 
     def parameter_declarations(self) -> list[str]:
@@ -355,7 +358,7 @@ class CFile:
         return texts if self.options.allocate else [*texts, "real *restrict scratch", *self.stream_parameters]
 
     def argument_texts(self) -> list[str]:
-        """Return the C texts of the arguments with which the parameters of a function are passed on to another one."""
+        """Return the C texts by which a function passes all of its own parameters on to another function."""
         after = [] if self.options.allocate else ["scratch", *(text.split()[-1] for text in self.stream_parameters)]
         return [*map(self.names, self.parameter_names), *after]
 
@@ -365,9 +368,8 @@ class CFile:
         functions: Functions,
         memory: MemoryEntries,
     ) -> str:
-        """Return the text of the C function that runs all steps without checking its arguments. ``memory`` are the
-        temporaries and the scratch memory of the steps, with their numbers of entries, as `memory_entries` returns
-        them.
+        """Return the text of the C function that runs all ``steps`` of the program without checks of its arguments.
+        ``memory`` has the sizes of the temporaries and the scratch memory, as `memory_entries` returns them.
         """
         name, allocate = self.options.name, self.options.allocate
         tables, work = memory
@@ -398,8 +400,8 @@ class CFile:
         return text
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines of C that call the function of `step`, printed as ``found``; a test skips the call if its
-        array is empty.
+        """Yield the lines of C that call the function of `step`, under a condition if an array in it may be empty.
+        ``found`` is the printed function, and ``functions(step)`` returns the call.
         """
         text = f"{'code |= ' * found.has_code}{functions(step)};"
         if some := self.temporaries.nonempty_condition(self.temporaries.work_extents(step)):
@@ -421,8 +423,8 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(C condition, return code)`` for each case in which the C function refuses a call. With the code 0,
-        the text is a line, such as a declaration, to be printed between the tests.
+        """Yield ``(C condition, return code)`` for each case in which the C function refuses a call. Some pairs are
+        ``(C line, 0)`` instead: a declaration, say, that the following conditions need.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
@@ -451,22 +453,23 @@ class CFile:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield the C condition that a matrix declared symmetric is not symmetric, and the return code 2 with which the
-        call is then refused. ``length`` is the number of rows.
+        """Yield one pair ``(C condition, return code 2)``: the condition is true if the array ``array``, a matrix that
+        is declared to be symmetric, is not. The call is then refused with this code. ``length`` is the number of rows.
         """
         yield f"!is_symmetric({array}, {length})", 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Return, as the value of ``yield from``, the C expressions of the least and the greatest of the ``count``
-        entries of an integer array. A subclass first yields pairs ``(C text, return code)`` that compute both.
+        """Return ``(least, greatest)``, C expressions for the least and the greatest of the ``count`` entries of the
+        integer array ``array``. Use it as ``yield from``: a subclass first yields pairs ``(C text, return code)`` that
+        compute both.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(C text, return code)`` pairs, as `refusals` does, that refuse the call if an index read from an
-        integer array is out of bounds. ``search`` is the file with the functions that search for such indices,
-        ``forms`` the printer of conditions.
+        """Yield pairs ``(C text, return code)`` like those of `refusals`, for integer arrays: the call is refused if an
+        entry of one is an index out of bounds. ``search`` is the file of the functions that search for such an entry,
+        ``forms`` prints conditions.
 
         The search runs only if the range of the data does not rule them out.
         """

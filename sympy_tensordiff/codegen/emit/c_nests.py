@@ -64,7 +64,9 @@ class CForms(FormPrinter):
         self.shapes = dict(shapes)
 
     def variable(self, name: str) -> str:
-        """Return the C text of a variable; for the variable of an axis length, the array's extent."""
+        """Return the C text of the integer variable `name`. A name such as ``A.shape[0]`` means an extent of an array,
+        and is printed as its formula.
+        """
         array, dot, attribute = name.partition(".")
         if not dot or name in self.replace:
             return super().variable(name)
@@ -102,9 +104,9 @@ class CForms(FormPrinter):
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
-        """Return ``factor*variable``, one term of an affine form without its sign, as C text; a floor quotient becomes
-        a call of the C function ``divided``. `first_negative` says whether it is the first term and a minus sign
-        precedes it.
+        """Return ``factor*variable``, one term of an affine form without its sign, as C text. A floor quotient becomes
+        a call of the C function ``divided``. `first_negative`: whether the form begins with this term, after a minus
+        sign.
         """
         if not isinstance(variable, Quotient | SymbolicQuotient):
             return super()._term(variable, factor, first_negative)
@@ -210,8 +212,8 @@ class CPrinter(CForms, NestPrinter):
             self.print_statement(statement, here, first)
 
     def print_statement(self, statement: Statement, path: StatementPath, kind: str) -> None:
-        """Append the lines of a statement. If it also declares its target, ``kind`` is the C type of the target, else
-        "".
+        """Append the lines of ``statement`` in C. For an assignment that also declares its target, ``kind`` is the C
+        type of the target, else "". ``path`` is the position of the statement in the nest.
         """
         depth = len(path)
         if isinstance(statement, Set):
@@ -361,9 +363,9 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return where to declare the scalars ``wanted`` (names with C types): a dictionary from the position of a
-    statement to the names and C types to declare before it. A scalar is declared in the innermost block that contains
-    all of its uses.
+    """Return the positions at which to declare the scalars ``wanted``, a dictionary from names to C types. The result
+    maps the position of a statement to the names and types that are declared before it, in the innermost block with all
+    uses of the scalar.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

@@ -82,14 +82,14 @@ class CRecurrencePrinter:
             yield f"{INDENT}return {self.code};"
 
     def last_value(self, result: str) -> str:
-        """Return the C pointer to the last value of `result`, an array of the time steps, after the loop over time. If
-        the buffers of the array are exchanged after each step, the value is in the second one.
+        """Return the C pointer to the value of `result`, an array of a time step, after the last step. If its two
+        buffers are exchanged after each step, the value is in the second one.
         """
         return self.spare.get(result, self.pointers[result])
 
     def zeroed(self, target: str, result: str) -> list[str]:
-        """Return the C lines that set an array at the pointer `target` to 0. It has the shape of `result`, the name of
-        an array that a time step fills.
+        """Return the C lines that set the array at the pointer `target` to 0; it has the shape of the array named
+        `result`.
         """
         return self.loop_over_entries(result, f"{target}[{self.index}] = 0;")
 

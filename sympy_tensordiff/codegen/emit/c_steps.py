@@ -131,9 +131,9 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``. Its parameters are the arrays, numbers and sizes of
-        the program that occur in the lines, and the scratch arrays ``work``, a dictionary from names to numbers of
-        entries.
+        """Return the C function of a step with the body ``lines``. Its parameters are the program's arrays, numbers and
+        sizes that occur in the lines, and scratch arrays: ``work`` maps their names to their numbers of entries, as C
+        text.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -236,9 +236,9 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append C code that stores the inverse or determinant of a matrix, given the name ``factors`` of its
-        triangular factors. ``batch``, ``row`` and ``column`` are names of loop variables. Raise NotInCError for other
-        functions of a matrix.
+        """Append C code that computes and stores the inverse or determinant of a matrix from its triangular factors, an
+        array with the name ``factors``. ``batch``, ``row`` and ``column`` are names of loop variables. Raise
+        NotInCError for other functions of a matrix.
         """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value
@@ -273,8 +273,9 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append C code that solves linear systems with the triangular ``factors`` of a matrix, or of its transpose if
-        ``is_transposed``. ``source`` and ``target`` are C texts of an entry of the right sides and of the solutions.
+        """Append C code that solves linear systems with a matrix, given by its triangular ``factors``, or with its
+        transpose if ``is_transposed``. ``source`` and ``target`` are the C texts of an entry of the right sides and of
+        the solutions.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """
@@ -331,7 +332,9 @@ class CProductPrinter:
         return " + ".join(texts)
 
     def size(self) -> str:
-        """Return the number of entries of the work memory for packed blocks."""
+        """Return the number of entries of the work memory into which a matrix product packs blocks of its operands, as
+        C text.
+        """
         terms, columns = (
             self.forms.entries(extent for _, extent in self.groups[group]) for group in ("terms", "columns")
         )

@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def task_name(step: Correlation) -> str:
-    """Return the name of the function that runs one task of a correlation: computes a part of the result."""
+    """Return the name of the function that runs one task of a correlation, that is, computes one part of its result."""
     return f"{function_name(step)}_part"
 
 
@@ -70,8 +70,8 @@ class _TiledCorrelation:
 
     @property
     def task_parameters(self) -> str:
-        """The text of the parameters of a task's function: the parameters of the step, the copied operand, and the
-        position of the task in the result.
+        """The parameter list of a task's function, as text: the parameters of the step, the array with the copy of its
+        operand, and the task's index along each task axis.
         """
         places = [self.places[axis] for axis in self.tiles.tasks]
         return ", ".join([*passed_names(self.step, self.names), self.copy, *places])
@@ -79,7 +79,9 @@ class _TiledCorrelation:
     # ------------------------------------------------------------------------ the whole
 
     def entry_function(self) -> str:
-        """Return the function of the step: it copies an operand and calls the function of a task for all tasks."""
+        """Return the Python text of the function of the step. It copies the right operand to an array with the axis of
+        vector instructions last, and then runs all tasks.
+        """
         right = self.names(self.tiles.right.array)
         text = TextBlock()
         lines = text.child(head_text(self.step, passed_names(self.step, self.names)))
@@ -150,8 +152,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append the loops, longest first, over the indices that neither a block nor the number of the task determines;
-        return the text block inside of the innermost loop.
+        """Append the inner loops of a correlation, longest first, and return the text block inside of the innermost
+        one. There is one for each index that neither a block nor the number of the task determines.
         """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
@@ -169,8 +171,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the index of a result entry: k as the index minus i, for
-        an index ``i + k``. Return the block of code that runs if k is in range.
+        """Append code that computes the label ``solved`` from the index of a result entry: for the index ``i + k``, k
+        is the index minus i. Return the block for the code that runs only if the label is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -196,11 +198,13 @@ class _TiledCorrelation:
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the text of the offset of a tile's first entry in the array that `view` reads."""
+            """Return the C text of the offset in memory at which a tile begins in the array that `view` reads."""
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def stride_text(view: Load, label: str) -> str:
-            """Return the text of the stride of ``label`` in the array that `view` reads."""
+            """Return the text of the stride of the index ``label`` in the array that `view` reads: how many entries the
+            read moves on if the index grows by 1.
+            """
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 
         rows = f"min({ROWS}, {self.extent(tiles.rows, UNARY)} - {self.texts[tiles.rows]})"

@@ -153,7 +153,9 @@ class CudaCPrinter(CudaTexts):
         self.print_inside(heads, body)
 
     def print_inside(self, heads: Sequence[str], body: Sequence[Statement]) -> None:
-        """Append the loop nest `body`, enclosed in the blocks that the lines in `heads` open with a brace."""
+        """Append the lines in `heads`, each of which may open a block with a brace, then the loop nest `body` inside of
+        these blocks, and close them.
+        """
         depth = 1
         for head in heads:
             self.line(depth, head)
@@ -241,7 +243,9 @@ class CudaStepPrinter(CStepPrinter):
     """The axes of the batch of a recurrence that blocks run, see `BlockRecurrence`."""
 
     def step(self, step: Step) -> StepText:
-        """Return the CUDA kernel of a kernel or of fused kernels; raise NotInCError for a step of linear algebra."""
+        """Return the CUDA function for `step`, a `Kernel` or fused kernels. Raise NotInCError for a step of linear
+        algebra.
+        """
         if isinstance(step, Kernel | FusedKernels):
             return self.nest(step)
         raise NotInCError(
@@ -256,8 +260,8 @@ class CudaStepPrinter(CStepPrinter):
         return block_nest(step, self.shared_loops, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the CUDA kernel of a step, with one thread per entry, or with shared memory if the step has a
-        `block_nest`.
+        """Return the CUDA kernel of a step. It has one thread per entry or, if the step has a `block_nest` (a loop nest
+        for a block of threads), copies entries to shared memory.
         """
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         if (nest := self.block_nest(step, local)) is not None:
@@ -298,8 +302,8 @@ class CudaFile(CFile):
 
     @property
     def last_code(self) -> str:
-        """The C expression for the value that the function of all steps returns: the last CUDA error, negated. In the
-        body of a recurrence it is 0, since the function of the whole program finds errors.
+        """The C expression that the function of all steps returns: the negative of the last CUDA error. For the body of
+        a recurrence it is 0, because the function of the whole program checks for errors.
         """
         if self.is_body:
             return "0"
@@ -349,7 +353,9 @@ class CudaFile(CFile):
         return [*helpers.values(), *kernels, *start, *host, *end]
 
     def preamble(self, pieces: Sequence[str]) -> str:
-        """Return the top of a CUDA file: includes, number type and macros. It does not depend on ``pieces``."""
+        """Return the first lines of a CUDA file: includes, number type and macros. They do not depend on ``pieces``,
+        the texts of its functions.
+        """
         return PREAMBLE.format(type=self.type)
 
     def prototype(self, head: str) -> str:
@@ -358,14 +364,14 @@ class CudaFile(CFile):
 
     @property
     def function_name_pattern(self) -> str:
-        r"""The replacement pattern (``\1`` is the old name) that gives kernels names which are unique also if several
-        files are linked.
+        r"""The pattern for new names of kernels, with ``\1`` for the old name: it puts the name of the file's function
+        in front, so that names are unique also if several files are linked.
         """
         return rf"{self.options.name}_\1"
 
     def usage_lines(self, unknown: str) -> list[str]:
-        """Return the lines of the comment about arrays, return codes and scratch memory. ``unknown`` is text about
-        return code 5, or "".
+        """Return the lines of the comment that explains to the caller of the CUDA function its arrays, return codes and
+        scratch memory. ``unknown`` is the text about return code 5, or "".
         """
         name = self.options.name
         return [
@@ -378,14 +384,16 @@ class CudaFile(CFile):
         ]
 
     def scratch_function(self, memory: tuple[dict[str, str], list[str]]) -> str:
-        """Return the function that computes the number of entries of the scratch memory."""
+        """Return the C function that computes the number of entries of the scratch memory. ``memory`` is a pair of
+        numbers of entries, as C text: a dictionary for the temporaries, and a list for the work memory of steps.
+        """
         if any(a.symmetric or (a.dtype == "integer" and a.shape) for a in self.program.arguments):
             memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, memory[1]
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the length, in numbers, of the buffer that `search`, the file of the search for
-        out-of-bounds indices, needs: one entry per result of the search, plus its scratch memory.
+        """Return the C expression for the length of the buffer, in numbers, that a search for out-of-bounds indices
+        needs: one entry for each of its results, plus scratch memory. `search` is the C file of the search.
         """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
@@ -409,8 +417,8 @@ class CudaFile(CFile):
         return host._replace(text=f"{found.text}\n\n{host.text}", work={name: f"greatest({size}, {most})"})
 
     def in_blocks(self, loop: BlockRecurrence) -> StepText:
-        """Return the CUDA kernel in which blocks of threads run the whole recurrence `loop`; the recurrence and the
-        text of the kernel's launch are added to `loops`.
+        """Return the CUDA kernel in which blocks of threads run the whole recurrence `loop`, all time steps included.
+        Record in ``loops`` the recurrence and the code that launches this kernel.
         """
         step = loop.step
         name = f"{self.options.name}_{step_function(step)}_in_block"
@@ -484,8 +492,8 @@ class CudaFile(CFile):
         yield found, 2
 
     def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield ``(C text, return code)`` pairs, as `refusals` does, that compute the least and the greatest of the
-        ``count`` entries of an integer array on the device; return the C expressions of both (the value of ``yield
+        """Yield, as pairs ``(C text, return code)``, the C code that finds the least and the greatest of the ``count``
+        entries of the integer ``array`` on the device. Return the C expressions of both values (the result of ``yield
         from``).
         """
         found = self.names.fresh(f"{array}_range")
@@ -519,8 +527,8 @@ class CudaLoopBody(CudaFile):
     printer: CudaLoopStepPrinter
 
     def scheduled(self, program: Program) -> tuple[Program, Prover]:
-        """Return the program unchanged, since `block_loop` has scheduled it, and a prover of constraints for its loop
-        nests.
+        """Return ``(program, prover)``: the program unchanged, because `block_loop` has scheduled it already, and a
+        prover of constraints for its loop nests.
         """
         return program, Prover(program)
 
@@ -529,5 +537,7 @@ class CudaLoopBody(CudaFile):
         return CFile.step_text(self, step)
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines by which a block of threads runs a kernel or a recurrence, followed by a barrier."""
+        """Yield the lines by which a block of threads calls the function of `step`, followed by a barrier.
+        ``functions(step)`` is the text of the call; `found` is not used.
+        """
         yield from (f"{INDENT}{functions(step)};", f"{INDENT}__syncthreads();")

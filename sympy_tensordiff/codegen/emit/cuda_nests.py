@@ -60,9 +60,11 @@ class CudaPrinter(NestPrinter):
         """The variables of loops with many iterations."""
 
     def named_constant(self, form: Affine, wish: str) -> str | None:
-        """Add a kernel parameter for `form`, which has the same value in all threads, and return its new name, similar
-        to `wish`; the host passes the value. Return None if ``passed_constants`` excludes the form: the kernel then
-        computes it. In both cases, `form` is recorded in ``constants``.
+        """Make `form`, a value that all threads share, a parameter of the kernel, for which the host passes the value.
+        Return the parameter's name, which is similar to `wish`; None if ``passed_constants`` excludes it, so that the
+        kernel computes the value.
+
+        In both cases, `form` is recorded in ``constants``.
         """
         number = len(self.constants)
         self.constants.append(form)
@@ -235,9 +237,9 @@ class CudaPrinter(NestPrinter):
 
 
 class CudaPythonLoopPrinter(CudaPrinter):
-    """Prints a kernel that is part of a recurrence as a Python function for ``cuda.jit``, called by a block of threads
-    that runs the whole loop over time; the threads divide the entries of each array among them. ``batch`` is the number
-    of the batch axis, None without one.
+    """Prints a kernel of a recurrence as a Python function for ``cuda.jit``. A block of threads, which runs the whole
+    loop over time, calls it; the threads divide the entries of the array among them. ``batch`` is the number of the
+    batch axis, or None.
     """
 
     def __init__(self, names: FormNames, step: Kernel | FusedKernels, shapes: Shapes, batch: int | None) -> None:
@@ -289,8 +291,8 @@ class CudaPythonBlockPrinter(CudaPrinter):
         self.own_variables = list(dict.fromkeys([*coordinates, *own]))
 
     def print_threads(self, body: Sequence[Statement]) -> None:
-        """Append the lines that declare the arrays in shared memory and compute the coordinates of the thread, and then
-        the loop nest.
+        """Append the Python lines of the kernel's body: declarations of arrays in shared memory, the coordinates of the
+        thread, and then the loop nest ``body``.
         """
         nest = self.nest
         for alloc in nest.shared:
@@ -314,9 +316,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that the printed GPU kernel of a step contains: those of its grid of threads, and those of its
-    arrays, except along their first axes, for the offsets of entries. `nest` is given if blocks of threads share
-    memory.
+    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and, to compute
+    offsets of entries, those of all its arrays except along their first axes. If blocks of threads share memory, `nest`
+    is the loop nest for blocks.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
@@ -337,8 +339,8 @@ def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement
 
 
 def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
-    """Return the names with a known value in the kernel of a step: scalars and arrays passed to it, and sizes in its
-    shapes.
+    """Return the names that have a value at the start of the kernel of a step: scalars and arrays passed to it, and the
+    sizes in its shapes.
     """
     used = uses(step)
     sizes = {str(name) for extent in _needed_extents(step, shapes) for name in extent.atoms()}
@@ -346,8 +348,8 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """A printed GPU kernel: its text, its arguments, its names, and the forms with the same value in all threads, which
-    could become arguments.
+    """The text of a GPU kernel, the arguments that the host passes, and the names in use. ``constants`` are integer
+    forms, such as strides, with one value for all threads, which could be passed as arguments.
     """
 
     text: str
@@ -357,7 +359,9 @@ class KernelText(NamedTuple):
 
 
 class GpuKernel(NamedTuple):
-    """A step of a program, its loop nest for threads or for blocks of threads, and the identifiers for its names."""
+    """The data to print a GPU kernel: a ``step`` of the program, its loop ``nest`` for threads or for blocks of
+    threads, and ``names``, which maps the program's names to identifiers.
+    """
 
     step: Kernel | FusedKernels
     nest: tuple[Statement, ...] | BlockNest
@@ -402,8 +406,8 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the printed GPU function of a step with the loop nest ``nest``. Integer forms with the same value in all
-    threads become parameters of the function: those whose numbers are in ``chosen``, or all if ``chosen`` is None.
+    """Return the text of the GPU function of a step with the loop nest ``nest``. Integer forms with the same value in
+    all threads are numbered; those with numbers in ``chosen`` (None: all) become parameters of the function.
     """
     if not isinstance(nest, BlockNest):
         printer = CudaPrinter(names, step, shapes, chosen)
@@ -418,9 +422,8 @@ def _kernel_text(
 
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
-    """Return the device function of a kernel inside of a recurrence whose loop over time runs on the GPU. The threads
-    of a block compute it together (see `CudaPythonLoopPrinter`); ``batch`` is the number of the batch axis, None
-    without one.
+    """Return the CUDA device function that computes a kernel inside of a recurrence, if the whole loop over time runs
+    on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
     """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)
@@ -435,8 +438,8 @@ def _function_text(
     threads: str,
     extents: Sequence[Affine],
 ) -> KernelText:
-    """Return the GPU function of a step with the loop nest ``body``, whose parameters are the names that its text or
-    the forms ``extents`` contain. ``threads`` is the part of its docstring that says which threads compute it.
+    """Return the GPU function that computes a step by the loop nest ``body``. Its parameters are the names that occur
+    in its text or in the forms ``extents``; ``threads`` says in its docstring which threads compute it.
     """
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])

@@ -94,14 +94,16 @@ OWN_NAMES = frozenset({"Memory", "memory", "fill_zeros", "copy_entries", "add_en
 
 
 def loop_text(step: Recurrence, names: FormNames) -> str:
-    """Return the function that runs a recurrence on flat arrays on the device."""
+    """Return the text of the function that runs a recurrence on a device, whose arrays are flat."""
     return _DeviceLoop(step, names.copy()).text()
 
 
 class _DeviceLoop:
-    """Prints the function by which the host runs a recurrence, whose steps are computed on the device. ``states``,
-    ``results`` and ``spare`` map names of arrays of a time step (its arguments, its results, and those results that
-    become states) to names of variables; those in ``spare`` are second buffers.
+    """Prints the Python function with which the host runs a recurrence (a loop over time) whose steps are computed on
+    the GPU.
+
+    ``states``, ``results`` and ``spare`` map names of arrays of a time step (its arguments, its results, and those
+    results that become states) to names of variables; those in ``spare`` are second buffers.
     """
 
     last_parameters: tuple[str, ...] = ("stream", "memory")
@@ -144,13 +146,15 @@ class _DeviceLoop:
         return "\n".join(block.render())
 
     def entries(self, name: str, level: int = 0) -> str:
-        """Return the text of the number of entries of the array ``name`` of a time step."""
+        """Return the text of the number of entries of the array ``name`` of a time step, such as ``n*m``. An array with
+        one axis has a form, which is put in parentheses if its precedence is below ``level``.
+        """
         shape: Sequence[Affine] = [extent.substitute(self.integers) for extent in self.shapes[name]]
         return "*".join(self.form(extent, UNARY if shape[1:] else level) for extent in shape) or "1"
 
     def row(self, array: str, name: str) -> str:
-        """Return the text of the row of ``array`` at the current time. ``array`` stores the values of all times; a time
-        step reads or fills one row, as its array ``name``.
+        """Return the text of the slice of ``array`` for the current time. ``array`` stores the values of all times in
+        one flat array; the entries of one time are those of the array ``name`` in a time step.
         """
         count = self.entries(name, PRODUCT)
         if count == "1":
@@ -229,7 +233,7 @@ class BlockLoopPrinter(_DeviceLoop):
         return f"step_of_{self.name}({', '.join(passed)}, work)"
 
     def memory_lines(self, array: str, name: str) -> list[str]:
-        """Return the lines that take memory for the result ``name`` of a time step from the work memory of the loop, as
-        the variable ``array`` of the generated code.
+        """Return the lines of code that set the variable ``array`` to memory for the result ``name`` of a time step:
+        they cut it off the front of the loop's work memory, the array ``work``.
         """
         return [f"{array} = work[:{self.entries(name)}]", f"work = work[{self.entries(name, PRODUCT)}:]"]

@@ -26,9 +26,9 @@ STANDARD_MODULES = ("contextlib", "functools", "itertools", "math")
 
 
 def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = FormNames) -> FormNames:
-    """Return the identifiers that stand for the names of ``program`` in the generated module. They differ from ``own``,
-    the names that the module defines or imports otherwise, and from the names of its functions. ``kind`` is the class
-    of the result.
+    """Return the identifiers for the names of ``program`` in its generated module, as an object of the class ``kind``.
+    They differ from the names of the program's functions and from ``own``, the other names that the module defines or
+    imports.
     """
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
@@ -77,9 +77,11 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of a step, given as ``text``; if an added function is equal up to names, that one is called
-        instead. ``passed`` are the arguments of the call (by default `passed_names`), ``names`` the identifiers in
-        which equal functions may differ.
+        """Add the function of the step `kernel` with the source ``text``. If a function that was added before is equal
+        up to names, that one is called instead.
+
+        ``passed`` are the arguments of the call (by default `passed_names`), ``names`` the identifiers in which equal
+        functions may differ.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
@@ -141,7 +143,9 @@ def header(program: Program, backend: str, names: FormNames) -> str:
 
 
 def argument_lines(program: Program, names: FormNames, others: Sequence[str] = ()) -> list[str]:
-    """Return comment lines that describe the arguments of a program, ``others``, and the user functions to supply."""
+    """Return comment lines that describe the parameters of the generated function: the arguments of ``program``, the
+    lines ``others``, and the user functions to supply.
+    """
     lines, printer = [], FormPrinter(names)
     for argument in program.arguments:
         what = f"array {shape_text(argument.shape, printer)}" if argument.kind == "array" else argument.kind
@@ -250,7 +254,9 @@ class Temporaries:
         return "*".join(self._extents(array, UNARY)) or "1"
 
     def _extents(self, array: Array, level: int = CHOICE) -> list[str]:
-        """Return the extents of ``array`` as texts, clipped to 0 if they may be negative."""
+        """Return the extents of ``array`` as texts, clipped to 0 if they may be negative. They are in parentheses where
+        an operator of the precedence ``level`` needs them.
+        """
         form, integers = self._printer.form, self._printer.integers
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 

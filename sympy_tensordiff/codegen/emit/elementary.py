@@ -113,8 +113,8 @@ class Precision:
         return f"whole(whole({exponent} + {self.bias}) << {self.digits}).view(real)"
 
     def stored(self, biased: str) -> str:
-        """Return code for the power of 2 whose exponent field, as stored in the floating-point type, has the value
-        ``biased``.
+        """Return code for the power of 2 that a floating-point number with the stored exponent ``biased``, and zeros in
+        all other bits, represents.
         """
         return f"natural({biased} << natural({self.digits})).view(real)"
 
@@ -133,8 +133,8 @@ class Precision:
 
     @property
     def round_bits(self) -> int:
-        """The bits of the constant `round`, read as an integer. Subtracted from the bits of ``n + round``, they leave
-        the integer n.
+        """The bits of the floating-point constant `round`, read as an integer. The bits of ``n + round``, for a small
+        integer n, minus these bits are n.
         """
         return (self.bias + self.digits << self.digits) + (1 << self.digits - 1)
 
@@ -287,8 +287,8 @@ def _nearest_integer(a: Precision) -> str:
 
 
 def _biased_exponent(a: Precision, times: int, less: int = 0) -> str:
-    """Return code for the integer ``n - less + times*bias``, where n is read from the last bits of ``shifted``. It is
-    the exponent field of a power of 2.
+    """Return code for the integer ``n - less + times*bias``, the exponent field of a power of 2 in the floating-point
+    type ``a``. The code takes ``n`` from the last bits of its variable ``shifted``.
     """
     return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
 
@@ -472,8 +472,9 @@ def _quarter_turns(a: Precision) -> str:
 
 
 def _tan_near(a: Precision) -> str:
-    """Return the body, as Python text, of tan for the floating-point type ``a``, valid for angles that are not large.
-    The rounding error ``lost`` of the reduced angle is corrected to first order, by the derivative of tan.
+    """Return the body of a tan function, as Python text, for the floating-point type ``a`` and for angles that are not
+    large. The angle is first reduced by multiples of pi/2; the rounding error of this is corrected by the derivative of
+    tan.
     """
     if a.bits == 64:
         rest = f"""r = t - n*{HALF_PI[1]!r}
@@ -496,9 +497,10 @@ def _tan_near(a: Precision) -> str:
 
 
 def _arctangent(a: Precision) -> str:
-    """Return the lines of code that compute the arc tangent of ``low/high``, for ``0 <= low <= high``, as
-    ``eighths*pi/4 + small``; if ``is_steep``, pi/2 minus the arc tangent. A quotient above 1/2 is replaced by ``(low -
-    high)/(low + high)``, whose arc tangent is less by pi/4.
+    """Return lines of code that compute ``eighths`` and ``small``, where ``eighths*pi/4 + small`` is the arc tangent of
+    ``low/high`` for ``0 <= low <= high`` or, if the variable ``is_steep`` is true, pi/2 minus it.
+
+    A quotient above 1/2 is replaced by ``(low - high)/(low + high)``, whose arc tangent is less by pi/4.
     """
     return f"""is_near = low > {a(0.5)}*high
     half = {a(0.5)} if high > {a(1.0)} else {a(1.0)}
@@ -590,8 +592,8 @@ def _arctanh(a: Precision) -> str:
 
 
 def _general_power(a: Precision) -> str:
-    """Return the body, as Python text, of ``x**y`` for the floating-point type ``a``: ``exp(y*log(x))``, with a
-    logarithm in one and a half times its digits.
+    """Return the body, as Python text, of ``x**y`` for the floating-point type ``a``, as ``exp(y*log(x))``. The
+    logarithm has one and a half times as many digits as the type, so that the power is accurate.
 
     Sums of two numbers keep these digits; the first has half of the digits, so that products of such are exact. The
     logarithm is ``n*log(2) + 2*atanh(s)``, and ``2*atanh(s)`` is ``2/3*s*(3 + s**2 + 3/5*s**4 + 3/7*s**6 + ...)``.

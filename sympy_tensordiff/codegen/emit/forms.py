@@ -24,7 +24,7 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset
 
 class FormNames:
     """The identifiers of one generated module. Called with a name of the program, it returns the identifier: the same
-    name, with underscores appended if the module uses it otherwise.
+    name, with underscores appended if it is taken in the module.
     """
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
@@ -112,7 +112,9 @@ class FormPrinter:
         return f"{name}[{', '.join(self.form(form) for form in entry.index)}]" if entry.index else name
 
     def integer(self, entry: IndirectIndex) -> str:
-        """Return the text of an entry of an integer array; 0 if its mask does not hold."""
+        """Return the text of an entry of an integer array. For a `MaskedEntry`, it is a choice: the entry where its
+        constraints hold, else 0.
+        """
         if not isinstance(entry, MaskedEntry):
             return self.data(entry)
         return f"({self.choice.format(self.conditions(entry.inside), self.data(entry), 0)})"
@@ -122,8 +124,8 @@ class FormPrinter:
         return self._total(*extrema_in(form), level)
 
     def _total(self, form: Affine, extrema: Sequence[Extremum], level: int = CHOICE) -> str:
-        """Return the text of an affine form plus some maxima and minima (`extrema`), in parentheses if its precedence
-        is below ``level``.
+        """Return the text of the sum of an affine form and `extrema` (maxima and minima with coefficients), in
+        parentheses if its precedence is below ``level``.
         """
         parts: list[tuple[Any, int]] = [*form.terms, *((extremum, extremum.coefficient) for extremum in extrema)]
         terms = sorted(parts, key=lambda term: term[1] < 0)
@@ -232,7 +234,7 @@ INDENT = "    "
 
 
 class TextBlock:
-    """Lines of text with one indentation, with nested blocks and placeholders that are filled in later."""
+    """A block of generated code: lines with one indentation, nested blocks, and placeholders that are filled later."""
 
     def __init__(self) -> None:
         self._items: list[str | tuple[str, TextBlock] | TextBlock] = []

@@ -10,8 +10,8 @@ CALL = re.compile(r"(?<![\w.])(\w+)\(")
 
 
 def called_by(texts: Collection[str], functions: Mapping[str, str]) -> dict[str, str]:
-    """Return those of ``functions`` (texts by name) that the ``texts`` call, directly or through others. A function
-    comes before the functions that call it.
+    """Return a dictionary of those ``functions`` (texts by name) that the ``texts`` call, directly or through others. A
+    function comes before the functions that call it.
 
     >>> called_by(["f(x)"], {"g": "def g(x): return x", "f": "def f(x): return g(x)", "h": "def h(x): return f(x)"})
     {'g': 'def g(x): return x', 'f': 'def f(x): return g(x)'}

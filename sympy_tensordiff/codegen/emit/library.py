@@ -257,8 +257,8 @@ class LibraryCall:
         self.lengths = {} if isinstance(step, Apply) else lengths(step, names)
 
     def value(self, step: ProductStep | Apply) -> tuple[str, str]:
-        """Return ``(description, expression text)`` of the result of a step that is not a contraction; its numeric
-        factor is not included.
+        """Return ``(description, expression text)`` for the result of a linear-algebra step: a solution, a function of
+        a matrix, or a derivative of cofactors. The step's numeric factor is not included.
         """
         if isinstance(step, Solve):
             return self.solve(step)
@@ -343,8 +343,8 @@ class LibraryCall:
         return self.reshaped(text, batch, groups)
 
     def reshaped(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return NumPy text that merges axes of the array ``text``, which has one axis for each label: the axes of each
-        group become one, those in ``batch`` stay.
+        """Return NumPy text that reshapes the array ``text``, which has one axis for each label: the axes of each group
+        of labels in ``groups`` are merged into one, after the axes ``batch``, which stay.
         """
         if all(len(group) == 1 for group in groups):
             return text
@@ -353,8 +353,8 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(axes)})"
 
     def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return NumPy text that undoes `reshaped`: the axis of each group of labels is split into one axis for each
-        label.
+        """Return NumPy text that splits the axis for each of ``groups`` into one axis for each label of the group,
+        which undoes `reshaped`. ``text`` computes the array; ``batch`` are the labels of its leading axes.
         """
         if all(len(group) == 1 for group in groups):
             return text
@@ -380,7 +380,8 @@ def entries_text(names: FormNames, operand: Operand) -> str:
 
 
 class LibraryMatrices(NamedTuple):
-    """A contraction as a batched matrix product: operands, and labels by role (batch, rows, columns, summed).
+    """A contraction as a batched matrix product: the two operands, and four lists of labels: those of the batch, of the
+    rows, of the columns, and the summed ones.
 
     ``both`` are the batch labels, which both operands and the result have.
     """

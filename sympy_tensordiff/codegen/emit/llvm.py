@@ -69,8 +69,8 @@ class Module:
         return name
 
     def shared(self, name: str, text: str) -> str:
-        """Add a function to the module and return its symbol, which replaces ``{name}`` in ``text``: ``name``, with a
-        number if that is in use. If a function with an equal text was added before, return the symbol of that one.
+        """Add the LLVM function ``text`` to the module and return its symbol: ``name``, with a number if that is in
+        use. The symbol replaces ``{name}`` in ``text``; equal texts are added once.
         """
         if text not in self._known:
             own = name if name not in self.functions else f"{name}.{len(self.functions)}"
@@ -105,7 +105,9 @@ class Module:
         nodes.append(f'{masked} = !{{!"llvm.loop.vectorize.predicate.enable", i1 true}}')
 
         def node(match: re.Match[str]) -> str:
-            """Return the reference to a new metadata node, in place of the placeholder (`match`) that marks a loop."""
+            """Return the text that replaces the placeholder (`match`) at a loop: a reference to a new LLVM metadata
+            node, such as ``, !llvm.loop !7``.
+            """
             properties = "!0" if match[1] == "0" else f"{unrolled if match[2] == 'u' else rolled}, !{match[1]}"
             properties += {"s": f", {scalar}", "p": f", {masked}"}.get(match[2], "")
             nodes.append(f"!{len(nodes)} = distinct !{{!{len(nodes)}, {properties}}}")
@@ -136,7 +138,7 @@ class Builder:
         return f"%v{self.count}"
 
     def line(self, text: str) -> None:
-        """Append an instruction without a value."""
+        """Append an LLVM instruction that has no result, such as a store."""
         self.lines.append(f"  {text}")
 
     def slot(self, kind: str) -> str:
@@ -146,7 +148,7 @@ class Builder:
         return f"%s{self.count}"
 
     def labels(self, *words: str) -> list[str]:
-        """Return a new label for each word."""
+        """Return new names for basic blocks (LLVM labels): each of ``words`` with the same new number."""
         self.count += 1
         return [f"{word}{self.count}" for word in words]
 
@@ -268,8 +270,8 @@ class Builder:
         return self.new(f"add nsw i64 {whole}, {self.new(f'sext i1 {below} to i64')}")
 
     def call(self, result: str, name: str, values: Sequence[str], kind: str) -> str:
-        """Emit a call of the function `name`, whose arguments all have the type `kind`, and return its value, of the
-        type ``result``. A new function is declared.
+        """Emit a call of the LLVM function `name`, whose arguments ``values`` all have the type `kind`; return its
+        value, of the type ``result``. The function is declared if it is new.
         """
         self.module.declare(name, result, [kind] * len(values))
         return self.new(f"call {result} @{name}({', '.join(f'{kind} {value}' for value in values)})")

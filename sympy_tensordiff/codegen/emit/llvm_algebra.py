@@ -33,7 +33,9 @@ class _MatrixFunction(Builder):
         return self.new(f"load {self.real}, ptr {pointer}")
 
     def entry(self, row: str, column: str) -> str:
-        """Emit the read of an entry of the triangular factors, and return its value."""
+        """Emit the read of the entry at ``row`` and ``column`` of the triangular factors, stored in one matrix, and
+        return its value.
+        """
         return self.load(self.pointer("%f", row, "%n", column))
 
     def compute(self, operation: str, *values: str) -> str:
@@ -86,7 +88,7 @@ class _MatrixFunction(Builder):
 
 
 def _suffix(real: str) -> str:
-    """Return the suffix of LLVM's intrinsic functions for a type."""
+    """Return the suffix of LLVM's intrinsic functions for the type `real`: "f64" for "double", else "f32"."""
     return "f64" if real == "double" else "f32"
 
 
@@ -119,17 +121,17 @@ def factorized(module: Module) -> str:
 
 
 def solved(module: Module, is_transposed: bool) -> str:
-    """Define the LLVM function that solves linear systems from the factors of their matrix (of the transposed one if
-    `is_transposed`), and return its symbol. The function overwrites the right sides ``%x`` by the solutions; it returns
-    `SINGULAR` if there are none.
+    """Define the LLVM function that solves linear systems, given the factors of the matrix, and return its symbol. It
+    overwrites the right-hand sides ``%x`` by the solutions, or returns `SINGULAR`. With `is_transposed`, it solves the
+    systems of the transposed matrix.
     """
     f = _MatrixFunction(module)
     code = f.slot("i32")
     f.line(f"store i32 0, ptr {code}")
 
     def exchange(k: str) -> None:
-        """Emit the exchange of two rows of the right sides: those that step ``k`` of the factorization exchanged in the
-        matrix.
+        """Emit the exchange of two rows of the right-hand sides: row ``k``, and the row with which step ``k`` of the
+        factorization exchanged it in the matrix (pivoting).
         """
         other = f.exchanged(k)
         with f.when(lambda: f.new(f"icmp ne i64 {other}, {k}")):
@@ -143,8 +145,8 @@ def solved(module: Module, is_transposed: bool) -> str:
             f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
 
     def divide(row: str) -> None:
-        """Emit the division of ``row`` of the right sides by the diagonal entry of the factors. If that entry is 0, the
-        code stores the error code for a singular matrix.
+        """Emit a loop that divides ``row`` of the right sides by the diagonal entry of the triangular matrix in this
+        row. If that entry is 0, the emitted code stores the error code for a singular matrix.
         """
         diagonal = f.entry(row, row)
         with f.when(lambda: f.compare("oeq", diagonal, "0.0")):
@@ -248,7 +250,7 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
 
     @contextmanager
     def axes(self, axes: Sequence[tuple[str, Affine]]) -> Iterator[list[Affine]]:
-        """Context manager: emit loops over axes, and yield their variables."""
+        """Context manager: emit nested loops over ``axes``, pairs ``(name, extent)``, and yield the loop variables."""
         with ExitStack() as stack:
             for name, extent in axes:
                 self.values[name] = stack.enter_context(self.loop("0", self.form(extent)))
@@ -268,8 +270,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"store {self.real} {value}, ptr {self.entry_pointer(self.step.array, index)}")
 
     def factorize(self, target: str, place: Sequence[Affine], source: Sequence[Affine] = ()) -> None:
-        """Emit code that copies the operand's matrix at the batch index ``source`` (by default ``place``) to
-        ``target[place]``, and factorizes the copy.
+        """Emit code that copies one matrix of the operand to ``target[place]`` and computes the triangular factors of
+        the copy, in place. ``source`` is the batch index of the matrix, by default ``place``.
         """
         with self.axes([("row", self.n), ("column", self.n)]) as index:
             value = self.load(self.operand, [*(source or place), *index])
@@ -278,8 +280,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"call void @{factorized(self.module)}(ptr {pointer}, i64 {self.form(self.n)})")
 
     def solve(self, factors: str, axes: Sequence[tuple[str, Affine]], batch: Sequence[Affine]) -> None:
-        """Emit code that solves the systems of a `Solve` step or, for an inverse, systems with the unit matrix as right
-        sides.
+        """Emit code that solves linear systems with the triangular ``factors`` of a matrix: the systems of a `Solve`
+        step or, for an inverse, systems with the unit matrix as right sides. ``axes`` are the names and extents of the
+        axes of a right side, ``batch`` is the index in the batch.
         """
         step, is_transposed = self.step, False
         source: Callable[[Sequence[Affine]], str]
@@ -290,9 +293,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def full_index(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the index of an array entry, in the order of the array's axes, whose labels are `of`: the
-                batch labels have the current batch index; the axis of the system and the columns of the right sides
-                have the values in `index`.
+                """Return the index of an array entry in the order of the array's axes, whose labels are `of`. Batch
+                labels have the current batch index; the axis of the system, then the columns of the right sides, have
+                the values in `index`.
                 """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]
@@ -308,8 +311,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
 
             def target(index: Sequence[Affine]) -> Sequence[Affine]:
-                """Return the index in the array of the result for the entry `index` of the solution: batch index and
-                `index` in the order of the axes of the result.
+                """Return the index in the array of the result at which the entry `index` of the solution is stored: the
+                indices of the batch and `index`, in the order of the result's axes.
                 """
                 found = [*batch, *index]
                 return [found[axis] for axis in step.axes] if step.axes else found

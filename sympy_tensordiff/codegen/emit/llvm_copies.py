@@ -28,9 +28,10 @@ from sympy_tensordiff.integer.products import times
 
 
 def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
-    """Return a contraction as a matrix product for BLAS, with its operands exchanged where that lets BLAS write the
-    result in place. The operands of a triangular contraction are exchanged if the label that bounds its sum is a column
-    of the result.
+    """Return the matrix product by which BLAS computes a contraction: ``A @ B`` or, if BLAS can then write the result
+    in place, the transposed product ``B.T @ A.T``.
+
+    A triangular contraction is transposed if the label that bounds its sum is not a row of the product.
     """
     found = as_matrices(step)
     if isinstance(step, Trapezoid):
@@ -41,9 +42,9 @@ def matrices_of(step: ContractionStep | Trapezoid) -> LibraryMatrices:
 def matrix_order(
     labels: Sequence[int], both: Sequence[int], first: Sequence[int], second: Sequence[int]
 ) -> bool | None:
-    """Return how an array with the axes `labels` stores a matrix for each index along the batch axes ``both``: False if
-    the axes ``first`` are its rows and ``second`` its columns, True if the matrix is transposed, None if BLAS cannot
-    read the array without a copy.
+    """Return whether an array stores a matrix transposed: True or False, or None if BLAS cannot read it without a copy.
+    `labels` are the axes of the array: batch axes (``both``), the row axes ``first`` and the column axes ``second`` of
+    the matrix.
     """
     rest = [label for label in labels if label not in both]
     is_turned = bool(first and second) and rest == [*second, *first]
@@ -56,8 +57,9 @@ def matrix_order(
 
 
 def is_transposed(operand: Operand, both: Sequence[int], first: Sequence[int], second: Sequence[int]) -> bool:
-    """Return whether the matrices in an operand are stored transposed: its axes are the batch axes ``both``, then the
-    columns ``second``, then the rows ``first``.
+    """Return whether the matrices in the array of ``operand`` are stored transposed: its axes are the batch labels
+    ``both``, then the column labels ``second``, then the row labels ``first``. False if ``first`` or ``second`` is
+    empty.
     """
     return bool(first and second) and list(operand.labels) == [*both, *second, *first]
 
@@ -75,8 +77,8 @@ def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
 
 
 def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) -> Affine:
-    """Return the number of parts of a step's result that can be computed independently, such as rows, blocks of rows or
-    batch entries; each thread computes a range of these parts.
+    """Return the number of parts in which the result of `step` can be computed independently, by several threads: its
+    rows, blocks of rows, batch entries or tasks.
     """
     if isinstance(step, Correlation):
         tiles, out = tiling(step, shapes), shapes[step.array]

@@ -66,7 +66,9 @@ class Target:
 
 @dataclass(frozen=True)
 class ModuleText:
-    """An LLVM module: its text, its entry points, and a driver in Python, if it needs one."""
+    """The text of an LLVM module and the names of its entry points, with the text of a driver in Python if it needs
+    one.
+    """
 
     text: str
     entries: tuple[str, ...]
@@ -108,13 +110,15 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
 
 
 def _module_text(module: Module, entries: Mapping[str, EntryPrinter], driver: str = "") -> ModuleText:
-    """Return the LLVM module with these entry points as a `ModuleText`."""
+    """Return the text of the LLVM ``module`` with the functions that Python calls, ``entries`` (printers by name), and
+    with its Python ``driver``, as a `ModuleText`.
+    """
     texts = [entry.text(name) for name, entry in entries.items()]
     return ModuleText(module.text(texts), tuple(entries), driver)
 
 
 class LlvmStepPrinter:
-    """Prints the functions of steps into one LLVM module."""
+    """Prints the functions that compute the steps of a program into one LLVM module."""
 
     def __init__(
         self, program: Program, prover: Prover, module: Module, target: Target, copies: Copies, parallel: frozenset[str]
@@ -197,9 +201,11 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add the LLVM function ``text`` of `step` to the module, unless it has an equal one, and return its
-        `StepFunction`. If the function computes a range of parts of the result, `ends` are the names of its parameters
-        for the range, `extent` is the number of all parts, and `division` says how threads divide them.
+        """Add the LLVM function ``text`` of `step` to the module, unless it has an equal one, and return it as a
+        `StepFunction`.
+
+        If the function computes a range of parts of the result, `ends` are the names of its parameters for the range,
+        `extent` is the number of all parts, and `division` says how threads divide them.
         """
         name = function_name(step)
         passed = {name: kind for name, (kind, _) in printer.passed.items()}

@@ -35,7 +35,9 @@ def elementary_text(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
 
 
 class _LlvmTranslation:
-    """Translates the Python text of one elementary function to LLVM IR; values are pairs of text and kind."""
+    """Translates the Python text of one elementary function to LLVM IR. A value is a pair of its LLVM text and its kind
+    of number, such as "real" or "whole".
+    """
 
     def __init__(self, real: str) -> None:
         self.real = real
@@ -69,8 +71,8 @@ class _LlvmTranslation:
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """Return the text of a value, a pair of text and kind, where the kind ``kind`` is expected: a literal is
-        written in that type, and a single-precision number is extended to double.
+        """Return the text of `value`, a pair ``(text, kind)``, for use where the kind `kind` is expected: a literal is
+        written in that type, and code that extends a single-precision number to double is emitted.
         """
         text, own = value
         if own == "number":
@@ -89,7 +91,9 @@ class _LlvmTranslation:
         return self.as_kind(left, kind), self.as_kind(right, kind), kind
 
     def value(self, node: ast.expr) -> tuple[str, str]:
-        """Emit an expression, and return ``(text, kind)`` of its value."""
+        """Emit the code of a Python expression, and return ``(text, kind)`` of its value: the LLVM operand, and the
+        kind of number, such as "real".
+        """
         if isinstance(node, ast.Name):
             return self.values[node.id]
         if isinstance(node, ast.Constant):
@@ -176,8 +180,8 @@ class _LlvmTranslation:
         return self.new(f"call {self.real} @{name}.{self.real}({passed})"), "real"
 
     def changed(self, value: tuple[str, str], kind: str) -> tuple[str, str]:
-        """Emit the conversion of `value`, a pair ``(text, kind)``, to the number type `kind`, where the Python text
-        calls for an explicit conversion; return the pair of the result.
+        """Emit the conversion of `value`, a pair ``(text, kind)``, to the number type `kind`, and return the result as
+        such a pair. It is used where the Python code that is translated to LLVM converts explicitly.
         """
         text, own = value
         if own == "number":

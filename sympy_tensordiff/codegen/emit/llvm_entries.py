@@ -143,8 +143,8 @@ class EntryPrinter(LlvmNestPrinter):
         return self.new(f"and i64 {mask}, {-ALIGNMENT}")
 
     def size_function(self, groups: Sequence[Sequence[Array]]) -> EntryPrinter:
-        """Print the body of the entry point that returns the number of bytes of memory for all temporaries, where the
-        arrays of one group share memory. Return this printer.
+        """Print the body of the entry point that returns the number of bytes needed for all temporaries; return this
+        printer. The arrays of each of ``groups``, which have equal sizes, share memory.
         """
         self.read_arguments()
         total = str(ALIGNMENT)
@@ -171,8 +171,9 @@ class EntryPrinter(LlvmNestPrinter):
     def driver_function(
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
-        """Print the body of the entry point that runs all ``steps``. The last argument of its call is the memory for
-        temporaries; the arrays of one group share memory. Return this printer.
+        """Print the body of the entry point that runs all ``steps``, pairs of a step and its LLVM function, and return
+        this printer. ``groups`` are the temporaries: the arrays of one group share memory. All of it is passed as the
+        last argument of the call.
         """
         self.read_arguments()
         if groups:
@@ -199,8 +200,8 @@ class EntryPrinter(LlvmNestPrinter):
         self.add_code(self.call_step(function, self.argument_value))
 
     def argument_value(self, name: str, kind: str) -> str:
-        """Return the value or pointer that is passed for an argument of a step's function; ``kind`` is "a" for an
-        array, "r" for a real number, "i" for an integer.
+        """Return the LLVM value to pass for the argument ``name`` in a call of a step's function. Its ``kind`` is "a"
+        for an array (a pointer is passed), "r" for a real number, "i" for an integer.
         """
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
@@ -285,13 +286,15 @@ class EntryPrinter(LlvmNestPrinter):
         return self.call("ptr", "PyObject_GetAttrString", [module, "@error.class"], "ptr")
 
     def has_code(self, found: str, code: int) -> str:
-        """Emit the test whether ``found``, several return codes combined by "or", contains ``code``; return its
-        value.
+        """Emit a test whether ``found`` contains the return code ``code``, and return the value of the test. The codes
+        are bits, and ``found`` is the bitwise "or" of several.
         """
         return self.new(f"icmp ne i32 {self.new(f'and i32 {found}, {code}')}, 0")
 
     def text(self, name: str) -> str:
-        """Return the text of the entry point ``name``."""
+        """Return the LLVM text of the entry point ``name`` whose body has been printed before. Python calls it with an
+        array of argument objects.
+        """
         head = f"define ptr @{name}(ptr %self, ptr %args, i64 %count) {{"
         lines = [head, "entry:", *self.slots, *self.lines, f"  ret ptr {self.result}"]
         if any("label %failed" in line for line in self.lines):
@@ -301,8 +304,8 @@ class EntryPrinter(LlvmNestPrinter):
 
 
 def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]]:
-    """Return the temporaries in groups that can share memory: arrays of equal size, of which no two are needed at the
-    same time.
+    """Return groups of temporaries that can share memory: the arrays of a group have the same size, and no two of them
+    are needed at the same time.
 
     Constant tables have memory of their own, and so have temporaries that no step reads.
     """
@@ -362,8 +365,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def print_ranges(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append a loop in which a thread calls the function of a step for each of its ranges. For each array in
-        ``totals``, each range gets a copy of its own for partial sums.
+        """Append the loop in which a thread calls the function of a step for each range of iterations that belongs to
+        the thread. For an array in ``totals``, each range adds to its own copy, with partial sums.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")
@@ -383,8 +386,8 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def passed_value(name: str, kind: str) -> str:
-                """Return the LLVM value that the thread passes for the step's argument ``name``: for an array in
-                ``totals``, the pointer to the copy for this range.
+                """Return the LLVM value that a thread passes to the step's function for its parameter ``name``. For an
+                array in ``totals``, it is the pointer to the copy to which this range of iterations adds.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (
@@ -397,7 +400,9 @@ class TaskPrinter(LlvmNestPrinter):
             self.line(f"%old = atomicrmw or ptr %code, i32 {found} monotonic")
 
     def task(self) -> str:
-        """Return the text of the function, with ``{name}`` for its symbol."""
+        """Return the LLVM text of the function that computes one task. The placeholder ``{name}`` in the text stands
+        for its symbol.
+        """
         lines = ["define internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %frame) {", "entry:", *self.slots]
         lines += ["  %first = load ptr, ptr %args", "  %number = load i64, ptr %dims", "  %code = load ptr, ptr %frame"]
         for number, (kind, value) in enumerate(self.passed.values(), 1):

@@ -85,7 +85,9 @@ class LlvmFormPrinter(Builder):
         return self.passed[name][1]
 
     def function(self) -> str:
-        """Return the text of the function, with ``{name}`` for its symbol; it returns an error code."""
+        """Return the text of the LLVM function, with the placeholder ``{name}`` for its symbol. The function returns an
+        error code, 0 for success.
+        """
         result = self.new(f"load i32, ptr {self.code}") if self.code else "0"
         declared = ", ".join(f"{self.types[kind]} {value}" for kind, value in self.passed.values())
         for pointer in self.allocated:
@@ -163,7 +165,9 @@ class LlvmFormPrinter(Builder):
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
-        """Emit the value of an `Ends`: the first value of a loop, or one more than its last value."""
+        """Emit the value of an `Ends`, and return it: the first value of a loop if it has lower bounds, else the last
+        value plus 1.
+        """
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 
     def conditions(self, rows: Sequence[Constraint]) -> str:
@@ -207,8 +211,8 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Emit code that checks that the index ``place`` is in ``range(extent)``, and return the index. An index out of
-        range is replaced by 0, and a flag is set for which the call raises an error.
+        """Emit code that checks that the integer ``place`` is a valid index of an axis of length ``extent``, and return
+        the index. If it is out of range, it is replaced by 0, and a flag is set for which the call raises an error.
         """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")
@@ -217,8 +221,8 @@ class LlvmFormPrinter(Builder):
         return self.new(f"select i1 {is_inside}, i64 {place}, i64 0")
 
     def check_block(self, array: str, pointer: str, *axes: tuple[str, str]) -> None:
-        """Emit the test that the corners of a block of ``array``, from ``pointer`` on, are in bounds, if the module has
-        such tests; `axes` are (length, stride) pairs.
+        """Emit a run-time test that a block of ``array`` is in bounds, by its corners. The block begins at ``pointer``,
+        and `axes` are its (length, stride) pairs. Nothing is emitted if the module has no such tests.
         """
         if not self.module.is_checked:
             return

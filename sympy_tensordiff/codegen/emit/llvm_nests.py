@@ -85,8 +85,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
                 self.print_set(statement)
 
     def print_loop_behind_conditions(self, loop: Loop) -> None:
-        """Append the LLVM instructions of a loop; conditions that do not change in it, and without which it has no
-        effect, are tested before it.
+        """Append the LLVM instructions of a loop. A condition that is the same in all iterations, and without which the
+        loop has no effect, is tested once before the loop.
         """
         names = () if self.is_branch_free or has_few_steps(loop) else conditions_outside(loop)
         with self.when(*(partial(self.truth, name) for name in names)):
@@ -139,14 +139,17 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return all(run is not None and run == (len(load.index) - 1, 1) for load, run in own)
 
     def last_multiple(self, low: str, stop: str, count: int) -> str:
-        """Emit ``low`` plus the greatest multiple of ``count`` that is at most ``stop - low``, and return it."""
+        """Emit the end of the last whole group of ``count`` iterations in a loop from ``low`` to ``stop``, and return
+        it: ``low`` plus the greatest multiple of ``count`` (a power of 2) that fits, or ``low``.
+        """
         length = self.greatest(["0", self.new(f"sub nsw i64 {stop}, {low}")])
         whole = self.new(f"and i64 {length}, {-count}")
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """If `loop` contains conditions, emit the integer quotients that do not change in it before the loop. Return
-        False if one of them cannot be computed there: LLVM 22.1 miscompiles such a loop if it vectorises it.
+        """If `loop` contains conditions, emit the integer quotients that are constant in it in front of it. Return
+        False if that is impossible for one of them; the loop must then not be vectorised, because LLVM 22.1 would
+        miscompile it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)
@@ -163,8 +166,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return len(ready) == len(same) and all(Affine.variable(part) in self.known for part in ready)
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return the number of vectors that one iteration of a vectorised loop over `count` entries should compute, as
-        a hint for LLVM (see `LOOP_MARK`); "0" lets LLVM decide.
+        """Return a hint for LLVM (see `LOOP_MARK`): the number of vectors that one iteration of a vectorised loop with
+        `count` entries should compute. "0" lets LLVM decide. ``body`` are the statements of the loop.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES

@@ -181,9 +181,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the distance, in entries, between the first entries of neighbouring rows of an operand as a matrix, and
-        return its value. ``labels`` are the axes of its array, ``groups`` the axes along rows and those along columns,
-        exchanged if `is_turned`.
+        """Emit the distance, in entries, from one row to the next of an operand as a matrix, and return its value.
+        ``labels`` are the axes of its array, ``groups`` the row labels and the column labels, exchanged if `is_turned`.
         """
         first, second = reversed(groups) if is_turned else groups
         return self.stride(labels, first[-1]) if first and second else self.length_of(second)
@@ -195,8 +194,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return self.length_of(labels[list(labels).index(label) + 1 :])
 
     def offset_of_batch(self, place: str, both: Sequence[int], labels: Sequence[int]) -> str:
-        """Emit the offset, in entries, of matrix number ``place`` of a batch in an array with the axes ``labels``, and
-        return its value. ``both`` are the axes of the batch, the last one counted fastest.
+        """Emit the offset of the matrix number ``place`` in an array of a batch of matrices, counted in entries, and
+        return its value. ``labels`` are the axes of the array, ``both`` those of the batch; the last of these counts
+        fastest.
         """
         if list(labels[: len(both)]) == list(both):
             return self.times(place, self.length_of(labels[len(both) :]))
@@ -222,10 +222,11 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def multiply(
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
-        """Emit one matrix product of ``rows`` x ``terms`` by ``terms`` x ``columns``: a BLAS call, or loops if it is
-        small. ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the right
-        operand; `turned` says for each operand whether it is stored transposed. ``rows`` or ``columns`` is -1 if that
-        operand is a vector.
+        """Emit one product of a ``rows`` x ``terms`` matrix and a ``terms`` x ``columns`` matrix: a BLAS call, or loops
+        if it is small. ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the
+        right operand; `turned` says of each operand whether it is stored transposed.
+
+        ``rows`` or ``columns`` is -1 if that operand is a vector.
         """
         out, left, right = pointers
         own, other = ("1" if length == "-1" else length for length in (rows, columns))
@@ -312,8 +313,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit one matrix product for each block of rows of the triangular product ``step``, from the first to the last
-        of the two block numbers in ``ends``; it sums over the summation indices that all rows of the block have.
+        """Emit a loop that computes the triangular product ``step`` as one matrix product for each block of rows, over
+        the summation indices that all rows of the block have. The block numbers run from ``ends[0]`` to ``ends[1] -
+        1``.
+
         ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
         which operands are transposed.
         """

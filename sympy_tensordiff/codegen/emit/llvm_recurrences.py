@@ -102,7 +102,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.slotted.add(name)
 
     def compute_sizes(self, timed: bool) -> None:
-        """Emit the sizes of a time step that change with the time (``timed``), or all others."""
+        """Emit code that computes sizes of a time step: those that change with the time if ``timed`` is True, else all
+        others.
+        """
         for size in self.body.sizes:
             if (size.name in self.step.timed) == timed:
                 ends = [self.form_in_body(form) for form in size.lows or size.highs]
@@ -110,7 +112,7 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
                 self.values[f"body {size.name}"] = self.greatest(ends, "smax" if size.lows else "smin")
 
     def point(self, name: str, pointer: str) -> None:
-        """Record that a time step reads its argument `name` (an array or a scalar) at the address ``pointer``."""
+        """Record ``pointer`` as the address from which a time step reads its argument `name`, an array or a scalar."""
         (self.pointers if self.given[name] else self.numbers)[name] = pointer
 
     def prepare_results(self) -> None:
@@ -143,7 +145,9 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
             self.pointers[name] = self.row(array, time, self.results[name])
 
     def set_time(self, time: str) -> None:
-        """Record ``time`` as the time of the current step, and emit the sizes in the step that depend on it."""
+        """Record ``time`` as the current time of a recurrence, and emit code for the sizes that depend on the time.
+        Nothing is done if the step does not use the time.
+        """
         if self.step.time:
             self.forms[self.step.time] = self.body_variable("time")
             self.values["body time"] = time
@@ -200,8 +204,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.new(f"load {self.module.real}, ptr {pointer}")
 
     def place(self, name: str) -> str:
-        """Return the pointer to the memory in which the time step has its array `name`; emit its load if it is in a
-        stack slot, since buffers are exchanged.
+        """Return the pointer to the array `name` of the time step. If a stack slot contains the pointer, because
+        buffers are exchanged, emit its load first.
         """
         pointer = self.pointers[name]
         return self.new(f"load ptr, ptr {pointer}") if name in self.slotted else pointer
@@ -216,8 +220,8 @@ class LlvmRecurrencePrinter(LlvmNestPrinter):
         return self.allocate(f"body {name}", [extent.substitute(self.forms) for extent in shape], entries)
 
     def most_entries(self, shape: Sequence[Affine]) -> str:
-        """Emit the greatest number of entries that an array of this `shape` in the body has in any step, and return its
-        value.
+        """Emit code that computes the greatest number of entries that an array of the recurrence's body, with this
+        `shape`, has in any time step. Return its value.
         """
         most, forms, values = self.slot("i64"), dict(self.forms), dict(self.values)
         self.line(f"store i64 0, ptr {most}")

@@ -18,16 +18,16 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class LlvmCorrelationPrinter(LlvmNestPrinter):
-    """Prints the function that computes a range of tasks of a correlation (parts of its result). A copy of the right
-    operand has the axis of vector instructions last.
+    """Prints the LLVM function that computes a range of tasks, parts of the result, of a correlation such as a
+    convolution. It reads the right operand from a copy whose last axis is that of the vector instructions.
 
     ``is_wide``: vectors have 64 bytes.
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Emit the instructions of a correlation, divided into blocks by ``tiles``, in vectors of 64 bytes if
-        ``is_wide``, else 32. ``copy`` is a read of the copied right operand, without its last index, along which blocks
-        are computed with vectors.
+        """Emit the LLVM instructions that compute a correlation in the blocks that ``tiles`` describes, with vectors of
+        64 bytes if ``is_wide``, else of 32. ``copy`` is the read of the copied right operand, without the last index,
+        which runs along the vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
@@ -56,8 +56,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Emit the heads of the loops, longest first, over the indices that neither a block nor the number of the task
-        determines. The loops are entered on ``stack``, and end when it is closed.
+        """Emit the heads of the remaining loops of a task, longest first: those over indices that neither the block nor
+        the number of the task fixes. They are entered on ``stack``, whose closing ends them.
         """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
@@ -90,8 +90,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Emit the call of the function that adds one block of the product of the reads ``left`` and ``right`` to a
-        block of ``own``, a read of the array with the sums of one task.
+        """Emit a call of the function that multiplies two blocks of matrices and adds the product to a third: ``own``
+        is a read of the array of the sums, ``left`` and ``right`` are reads of the factors.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
@@ -134,8 +134,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         self.line(f"call void @{self.symbol}({', '.join(passed)})")
 
     def print_store(self, out: Sequence[Affine], lane_out: int) -> None:
-        """Emit loops that store the sums of one task in its entries of the result, times the factor of the step.
-        ``out`` is the shape of the result, ``lane_out`` its axis along which blocks compute with vectors.
+        """Emit loops that store the sums computed by one task in the entries of the result, multiplied by the step's
+        constant factor. ``out`` is the shape of the result, ``lane_out`` its axis along which vectors of entries are
+        computed.
         """
         real, index, places = self.module.real, dict(self.places), dict(self.places)
         with ExitStack() as stack:
@@ -157,8 +158,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the LLVM function that adds the product of two small blocks of matrices to a block of sums, in vector
-    registers (of 64 bytes if ``is_wide``, else 32), and return its symbol.
+    """Define the LLVM function ``c += a @ b`` for small blocks of matrices, unless it is defined already, and return
+    its symbol. It uses vector registers of 64 bytes if ``is_wide``, else of 32.
     """
     name = "tile"
     if name in module.functions:

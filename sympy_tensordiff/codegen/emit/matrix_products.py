@@ -74,7 +74,7 @@ class _MatrixProduct:
         self.lengths = lengths(step, names)
 
     def print(self) -> str:
-        """Return the text of the Numba function of the product."""
+        """Return the text of the Numba function that fills the array of this step with a product of matrices."""
         out = list(self.step.output)
         entries = "*".join(entries_text(self.names, operand) for operand in self.step.operands)
         self.lines.line(f'"""Fill {self.target} with the sums of {entries}."""')
@@ -122,9 +122,9 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append a loop over blocks of rows of a triangular contraction, with one matrix product for each block. It
-        sums only over the summation indices that all rows of the block have; other code adds the rest. ``matrices`` are
-        the texts of the left operand, the right operand and the result; ``found`` has the labels by role.
+        """Append a loop over blocks of rows of a triangular contraction, with one matrix product for each block: a sum
+        over those indices which all rows of the block have. Other code adds the remaining terms. ``matrices`` are the
+        texts of the left operand, the right operand and the result; ``found`` has their labels.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):
@@ -150,21 +150,21 @@ class _MatrixProduct:
 
     @property
     def range(self) -> str:
-        """The range function of outer loops: ``prange`` on several cores."""
+        """The name of the range function for the outer loops, as text: ``prange`` on several cores, else ``range``."""
         return "prange" if self.is_parallel else "range"
 
     def define(self, wish: str, text: str) -> str:
-        """Append a line that assigns the value of the expression ``text`` to a new name like ``wish``, and return the
-        name.
+        """Append a line that assigns the expression ``text`` to a new variable, and return the variable's name:
+        ``wish``, or a similar one if that is taken.
         """
         name = self.names.fresh(wish)
         self.lines.line(f"{name} = {text}")
         return name
 
     def matrix(self, array: str, both: Labels, groups: Sequence[Labels], is_turned: bool = False) -> str:
-        """Return the text of an array as a matrix: the axes of each group in ``groups`` are merged, and the matrix is
-        transposed if `is_turned`. The placeholder ``{}`` in the text stands for the batch index; `both` are the labels
-        of the batch.
+        """Return the text of the array ``array`` as matrices: `both` are its batch labels, and ``groups`` its row and
+        column labels, whose axes are merged. The text contains ``{}`` for the batch index. With `is_turned`, the
+        matrices are transposed.
         """
         groups = groups[::-1] if is_turned else groups
         if len(both) > 1 or any(len(group) != 1 for group in groups):
@@ -173,9 +173,9 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of an operand as a matrix with one axis for each group of labels, or as a vector for a single
-        group. The placeholder ``{}`` stands for its index along the batch labels ``both``. An array that BLAS cannot
-        read in place is copied first.
+        """Return the text of an operand of a matrix product: an array with one axis for each of ``groups`` (groups of
+        labels), a matrix or a vector. The placeholder ``{}`` stands for its index along the batch labels ``both``. Code
+        that copies an array which BLAS cannot read in place is printed before.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

@@ -75,14 +75,14 @@ class NumbaPrinter(NestPrinter):
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return the text of ``index`` as a subscript without brackets, with indices that Numba knows to be
-        nonnegative.
+        """Return ``index`` as the text of a subscript without brackets, such as ``i, at(j - 1)``. The function ``at``
+        tells Numba that an index is not negative, where this is not evident.
         """
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of an index, in ``at(...)`` unless it is evidently nonnegative; Numba then makes no test for
-        negative indices.
+        """Return the text of an index that Numba reads without a test for negative indices: an index that is not
+        evidently nonnegative is put in ``at(...)``, which converts it to an unsigned integer.
         """
         return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 
@@ -299,8 +299,8 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 def _step_functions(
     program: Program, names: FormNames, decorators: Decorators, prover: Prover, parallel: frozenset[str] = frozenset()
 ) -> tuple[Functions, list[str]]:
-    """Return ``(functions, texts)``: the Numba functions of all steps, of which those in ``parallel`` run on several
-    cores, and the texts of NumPy functions that recurrences with uncompiled steps call.
+    """Return ``(functions, texts)``: the Numba functions of all steps, and the texts of NumPy functions for recurrences
+    that Numba cannot compile. The functions named in ``parallel`` run on several cores.
     """
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
@@ -378,8 +378,8 @@ FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
 
 class Decorators:
-    """The texts of Numba's decorators for the functions of one module. Functions that Python calls and functions that
-    only compiled code calls have different ones.
+    """The texts of the Numba decorators in one module, such as ``@njit(...)``. Functions that Python calls have another
+    one than functions that only compiled code calls.
 
     A function that is compiled only as part of others runs as Python if Python calls it. So are all of a body of a
     compiled recurrence, for which ``is_inside`` is true.

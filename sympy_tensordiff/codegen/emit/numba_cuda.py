@@ -169,9 +169,9 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the GPU kernels of all steps, for arrays in device memory. The
-    mappings ``whole``, ``by_library``, ``blocks`` and ``block_loops`` describe the steps that are not plain kernels, by
-    the arrays that they fill.
+    """Return the text of the function that launches the GPU kernels of all steps, for arrays in device memory. Other
+    steps than plain kernels are described by mappings: partial sums (``whole``), library calls (``by_library``),
+    kernels with shared memory (``blocks``) and recurrences (``block_loops``), by the arrays that they fill.
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 
@@ -263,9 +263,10 @@ def loop_pieces(
 def loop_lines(
     loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
-    """Return the lines that run a recurrence on the GPU: one launch runs the whole loop over time, or, if the steps
-    turn out to be large in a call, the lines ``host`` run the loop on the host. ``in_step`` says that the recurrence is
-    inside a step of another one, ``dtype`` is the text of the number type.
+    """Return the lines that run the recurrence ``loop`` on the GPU in one launch. Lines ``host``, if there are any, run
+    it on the host instead if its steps turn out to be large in a call.
+
+    ``in_step`` says that the recurrence is inside a step of another one, ``dtype`` is the text of the number type.
     """
 
     def entries(extents: Sequence[Affine]) -> str:
@@ -299,7 +300,9 @@ def blocks_text(nest: BlockNest, printer: FormPrinter) -> str:
 
 
 def run_text(program: Program, names: FormNames) -> str:
-    """Return the function that copies the arguments to the device, computes, and copies the results back."""
+    """Return the Python text of the function that a user's call runs: it copies the arguments to the device, launches
+    the computation there, and copies the results back.
+    """
     read = {name for kernel in program.kernels for name in uses(kernel).arrays}
     lines = ['"""Fill the arrays behind the arguments, which lie in the memory of the host."""']
     passed = []

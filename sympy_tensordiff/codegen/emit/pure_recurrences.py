@@ -28,8 +28,8 @@ def selects_by_time(step: Recurrence) -> bool:
 
 
 def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tuple[str, str, list[str]]:
-    """Return ``(text, "", parameters)`` for the function of a recurrence that returns its results as new arrays; ""
-    stands for no decorator.
+    """Return ``(text, decorator, parameters)`` of the function that computes a recurrence and returns its results as
+    new arrays. The decorator is always "", none.
 
     Its loop carries the states, the sums, and last values that are not states. With JAX it is ``jax.lax.scan``, unless
     the time selects entries.
@@ -73,8 +73,8 @@ class _PureLoop:
                 self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
-        """Add the last value of a step's result (its sum over all steps if ``is_sum``) to the variables that the loop
-        passes from step to step; return the name of the new variable.
+        """Make the loop pass one more variable from step to step: the latest value of the step's result named
+        ``result``, or its sum over the steps if ``is_sum``. Return the name of the variable.
         """
         own, new = self.names.fresh("total" if is_sum else "last"), self.results[result]
         extents = [self.form(extent.substitute(dict(self.step.integers))) for extent in self.shapes[result]]
@@ -83,7 +83,7 @@ class _PureLoop:
         return own
 
     def text(self, passed: list[str]) -> str:
-        """Return the text of the function with the parameters ``passed``."""
+        """Return the text of the generated function that runs the recurrence; ``passed`` are its parameters."""
         step, names, block = self.step, self.names, TextBlock()
         inner = block.child(head_text(step, passed))
         arrays = [names(array) for array in filled_arrays(step)]

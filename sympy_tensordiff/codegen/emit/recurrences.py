@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the function texts of a recurrence, ``pieces`` and ``entries``, in which the functions that `pieces`
-    define have the array of the recurrence as a prefix of their names, so that names in the module are unique.
+    """Return the texts of the functions of a recurrence, ``pieces`` and ``entries``. Each function that `pieces` define
+    is renamed: the array name of the recurrence becomes a prefix, so that names in the module are unique.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -114,9 +114,9 @@ class _Loop:
 def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
-    """Yield the lines that turn the results of a time step into the states of the next one, by exchanging buffers where
-    possible, otherwise by copies. `values`, `results` and `stacked` are the texts of the step's arguments, of its
-    results, and of the arrays that store results for all times.
+    """Yield the lines of code that make the results of a time step the states of the next one: they exchange buffers
+    where possible, and copy otherwise. `values`, `results` and `stacked` map names to texts: of the step's arguments,
+    of its results, and of the arrays of results for all times.
     """
     counts: dict[str, int] = {}
     for state in step.carried:

@@ -23,8 +23,9 @@ from sympy_tensordiff.integer.rows import Rows
 def check_bounds(
     nest: Sequence[Statement], step: Kernel | FusedKernels, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
-    """Raise VerificationError if the loop nest of a step may read or write out of bounds. `block` is given if the nest
-    computes only a part of the first axis: the names of the first index and of one past the last.
+    """Raise VerificationError if the loop nest of a step may read or write out of bounds. If the nest computes only a
+    part of the first axis, `block` has two variable names: that of the first index and that of the index after the
+    last.
     """
     checker = _BoundsChecker(step, prover)
     rows: Rows = ()
@@ -54,8 +55,8 @@ class _BoundsChecker:
         """The ends of a block, each with a form that is not negative and leads from it to the end of the axis."""
 
     def add_array(self, array: str, shape: Sequence[Affine]) -> None:
-        """Record the `shape` that an array has in this nest. The nests of fused kernels store some arrays one row at a
-        time, without their common axes.
+        """Record that ``array`` has the given ``shape`` in this loop nest. In a nest of fused kernels it is the shape
+        of one row, if only one row of the array is stored at a time.
         """
         self.shapes[array] = tuple(shape)
         self.lengths.update(lengths(array, shape))
@@ -80,8 +81,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return the bounds of the first axis in ``rows`` that hold for the rows of one thread only, such as ``i <
-        stop``, with the end of the whole axis in place of the thread's: ``i < n``. Other constraints are left out.
+        """Return those constraints in ``rows`` that bound an index by an end of one thread's block, such as
+        ``i < stop``, with the end of the whole axis in its place: ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -103,7 +104,7 @@ class _BoundsChecker:
 
 def unproved_arrays(step: Kernel | FusedKernels, prover: Prover) -> set[str]:
     """Return the arrays that the step, as it was before scheduling, reads at indices that loops and guards do not prove
-    to be in bounds: the conditions of selects prove it, or a check in each call refuses indices out of bounds.
+    to be in bounds. Conditions of selects prove it for them, or each call checks the indices.
     """
     unproved = (prover.unproved(kernel) for kernel in kernels_of(step))
     return {read.load.array for found in unproved for read, *_ in found}

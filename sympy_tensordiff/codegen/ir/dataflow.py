@@ -62,8 +62,8 @@ def uses(step: Step) -> Uses:
 
 @lru_cache(maxsize=1024)
 def _uses(key: _StepKey) -> Uses:
-    """Return the names that a step uses and does not define, like `uses`, but from the step of a cache key, so that
-    results can be cached.
+    """Return the names that a step uses and does not define. This does the work of `uses`, and caches its results by
+    `key`, which contains the step.
     """
     kernel = key.step
     if isinstance(kernel, ProductStep):

@@ -55,9 +55,9 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """Return the cases to distinguish for sizes that are defined as a maximum or minimum, as lists of constraints: for
-    ``m = max(a, b)``, ``m == a`` in one case and ``m == b`` in the other. If there are too many cases, return a single
-    one, without constraints for these sizes.
+    """Return the cases to distinguish for sizes that are a maximum or minimum, each as a list of constraints: ``m ==
+    a`` and ``m == b`` for ``m = max(a, b)``. If there are too many, return a single case, without constraints on these
+    sizes.
     """
     choices = [
         [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
@@ -119,15 +119,15 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return ``(sizes, facts)`` for a proof about ``rows``: the computed sizes (maxima or minima of others) on
-        which the rows depend, and those known constraints that contain no further computed sizes.
+        """Return ``(sizes, facts)`` for a proof about ``rows``: the sizes in ``rows`` that are maxima or minima of
+        other sizes, and the known constraints about these and ordinary sizes.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
 
     def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
-        """Return the computed sizes (maxima or minima of others) on which the constraints ``rows`` depend, directly or
-        through the definitions of sizes.
+        """Return all sizes defined as a maximum or minimum of other sizes on which the constraints ``rows`` depend,
+        directly or through other definitions.
         """
         waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()
@@ -139,7 +139,7 @@ class Prover:
         return found
 
     def _sizes_of_row(self, row: Constraint) -> frozenset[Variable]:
-        """Return the computed sizes (maxima or minima of others) that occur in the constraint ``row``."""
+        """Return those variables in the constraint ``row`` that are computed sizes: maxima or minima of other sizes."""
         return row.form.atoms() & self._sizes.keys()
 
     def unproved_bounds(
@@ -174,8 +174,8 @@ def loop_rows(loop: Loop) -> Rows:
 
 
 def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
-    """Return the constraints that `first` is at least each lower bound in `ends`, and `last` at most each upper bound
-    in it.
+    """Return the constraints ``first >= low`` and ``last <= high`` for all lower bounds ``low`` and all upper bounds
+    ``high`` in ``ends``.
     """
     lows = [Constraint("ge", bound.divisor * first - bound.form) for bound in ends.lows]
     return (*lows, *(Constraint("ge", bound.form - bound.divisor * last) for bound in ends.highs))
@@ -228,9 +228,9 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return systems of constraints, at least one of which holds if `condition`, which is not a conjunction, is true
-    (if it is false, for ``holds=False``): those of all operands of an "or", two for ``i != j``, one for another
-    comparison.
+    """Return systems of constraints of which at least one holds if `condition` is true (with ``holds=False``, if it is
+    false): two for ``i != j``, those of all operands of an "or", one for another comparison. `condition` is not a
+    conjunction.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
@@ -253,8 +253,8 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return ``(constraint,)`` for a comparison of integers: the constraint that follows if it is true (if it is false,
-    for ``holds=False``). () for another condition, and if the constraint would be ``!=``.
+    """Return ``(constraint,)`` that follows from a comparison of integers if it is true or, for ``holds=False``, if it
+    is false. () for other conditions, and if the constraint would be that two integers differ.
     """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
@@ -332,7 +332,9 @@ def _is_condition(value: Scalar) -> bool:
 
 
 def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
-    """Return a scalar expression with each name in ``known`` replaced by its integer form or condition."""
+    """Return the expression `value` with each name that is a key of ``known`` replaced by the scalar to which it is
+    mapped: an integer form or a condition.
+    """
     return rewrite_scalar(value, lambda part: known.get(part.name, part) if isinstance(part, Name) else part)
 
 
@@ -383,9 +385,9 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield the array entries that a single statement, without its body, reads and sets, where the constraints ``rows``
-    hold. ``integers`` maps scalars to their values if these are integers or conditions on integers; a scalar that the
-    statement defines is added or removed.
+    """Yield a `Read` for each array entry that ``statement``, without its body, reads or sets under the constraints
+    ``rows``. ``integers`` maps scalars to their values if these are integers or conditions on integers; the entry of
+    the scalar that the statement sets is updated.
     """
     own = statement.index if isinstance(statement, Set) else head_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))

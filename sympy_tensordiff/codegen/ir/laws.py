@@ -182,7 +182,9 @@ def _check_kernel(kernel: Kernel, program: Program, integers: AbstractSet[str]) 
 
 
 def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
-    """Raise VerificationError if a kernel declares a name twice or one in `outside`; loops may share variables."""
+    """Raise VerificationError if a kernel declares a name twice, or one that is in `outside`; several loops may share a
+    variable. ``where`` names the kernel in the message.
+    """
     inside = list(statements(kernel.body))
     variables = {s.variable for s in inside if isinstance(s, Loop)}
     own = Counter([*kernel.axes, *(s.name for s in inside if defines(s)), *variables])
@@ -283,8 +285,8 @@ def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
 
 
 class NestLaws:
-    """Checks that a loop nest is well formed: names are set before they are used, ranks match, and only entries that
-    belong to the function are written. A violation is a bug of this package.
+    """Checks that a loop nest is well formed: names are set before they are used, arrays have the right numbers of
+    axes, and a thread writes only the entries that it has to compute. A violation is a bug of this package.
 
     The function gets values for the names `known`, and writes to the arrays `filled` and those that it allocates. If
     other threads write other entries, `block` has the two integers that bound the first index of its own entries. Each
@@ -341,8 +343,8 @@ class NestLaws:
         self.known = outside
 
     def check_loop(self, loop: Loop) -> None:
-        """Raise VerificationError if a loop breaks a rule of this class: it lacks bounds, its variable is in use
-        outside of it, or a statement in its body breaks one.
+        """Raise VerificationError if ``loop`` has no lower or upper bound, if an enclosing loop has the same variable,
+        or if a statement in its body violates one of the rules that this class checks.
         """
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where} has a loop without bounds on both sides with positive divisors")
@@ -358,15 +360,15 @@ class NestLaws:
         self.block_variables.discard(loop.variable)
 
     def stays_in_block(self, loop: Loop, start: str, stop: str) -> bool:
-        """Return whether all values of the variable of `loop` are between ``start`` and ``stop``, the ends of the block
-        of rows that a thread computes.
+        """Return whether `loop` stays within the block of rows that a thread computes: all values of its variable are
+        between ``start`` and ``stop``, the ends of the block.
         """
         lows = [Bound(Affine.variable(name)) for name in (start, *self.block_variables)]
         return any(low in lows for low in loop.lows) and Bound(Affine.variable(stop) - 1) in loop.highs
 
     def check_reads(self, statement: Statement) -> None:
-        """Raise VerificationError if a statement, without its body, uses a name before it is set, or with a
-        wrong rank.
+        """Raise VerificationError if a statement uses a name before it is set, or an array with a wrong number of
+        indices. The statements in its body are not checked.
         """
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         nodes = list(scalars(own))

@@ -84,7 +84,7 @@ Statement: TypeAlias = "Loop | If | Set | Alloc | Barrier"
 
 
 def let(name: str, value: Scalar) -> Set:
-    """Return ``name = value``, the definition of a scalar."""
+    """Return the statement ``name = value``, which defines a scalar."""
     return Set(Name(name), value)
 
 

@@ -21,7 +21,9 @@ TRUE, FALSE = Operation("and", ()), Operation("or", ())
 
 
 def extent(array: str, axis: int) -> Affine:
-    """Return the variable that represents the length of one axis of an array. No other variable can have its name."""
+    """Return a variable for the length of the axis number `axis` of ``array``, as an affine form. It is named
+    ``array.shape[axis]``, which no other variable can be.
+    """
     return Affine.variable(f"{array}.shape[{axis}]")
 
 
@@ -55,7 +57,7 @@ def double(value: Scalar) -> Scalar:
 
 
 def real(value: Scalar) -> Scalar:
-    """Return the scalar expression that converts the number ``value`` to the precision of the results."""
+    """Return ``value``, a number, converted to the floating-point type of the results, as a scalar expression."""
     return Operation("real", (value,))
 
 
@@ -81,11 +83,15 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def as_scalar(part: Scalar) -> Scalar:
-        """Return the scalar variable that replaces a read of one of ``arrays``; other expressions unchanged."""
+        """Return the scalar variable that replaces `part` if it reads one of ``arrays``, which have no axes; any other
+        expression is unchanged.
+        """
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statement ``old`` in a tuple, with scalar variables in place of the entries of ``arrays``."""
+        """Return the statement ``old`` with scalar variables in place of the entries of ``arrays``, as the only element
+        of a tuple.
+        """
         new = with_parts(old, lambda value: rewrite_scalar(value, as_scalar))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))

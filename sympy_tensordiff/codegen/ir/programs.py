@@ -148,7 +148,9 @@ class Scatter(Kernel):
     reduction: Reduction = "sum"
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
-        """Return the extents of the scatter's ``axes``; ``shapes`` is not needed."""
+        """Return the extents of the loops over this scatter's ``axes``. ``shapes`` is ignored; it is there because
+        other kernels need it.
+        """
         return self.extents
 
 
@@ -163,7 +165,7 @@ class Operand:
 @dataclass(frozen=True, slots=True)
 class ProductStep:
     """A library call that fills ``array`` with ``factor`` times a function of two arrays, such as their matrix product.
-    The labels ``output`` name its axes.
+    ``output`` has the labels of the axes of ``array``, as in an einsum.
     """
 
     array: str
@@ -215,8 +217,8 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last index of the sum (the first one if ``is_upper``) that all rows of a block have in common,
-        where ``row`` is in the block.
+        """Return the last value of the summed index (the first one if ``is_upper``) that occurs in the sums of all rows
+        of one block. ``row`` is any row of the block.
         """
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
@@ -271,7 +273,7 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A library call that fills ``array`` with a function of one whole array, such as its inverse.
+    """A step that fills ``array`` with a function of one whole array, such as its inverse, computed by a library.
 
     ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan if that is negative); "logabsdet", that
     of its absolute value; "cofactor", the derivative of the determinant, of order ``options[0]`` (1 or more), with
@@ -323,15 +325,15 @@ class FusedKernels:
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The arrays that the fused kernels fill, except temporaries of which one row at a time is stored."""
+        """The arrays that the fused kernels fill, without temporaries of which only the current row is stored."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A state that a `Recurrence` passes from step to step: the array with its first value, and its names as argument
-    and as result of a time step.
+    """The names of a state that a `Recurrence` passes from step to step: ``initial`` is the array with its first value,
+    ``argument`` and ``result`` are its names as argument and as result of a time step.
     """
 
     argument: str
@@ -396,7 +398,9 @@ class Recurrence:
         return frozenset(found)
 
     def is_timed(self, shape: Sequence[Affine]) -> bool:
-        """Return whether the number of entries of a body array with this shape differs from step to step."""
+        """Return whether an array of the recurrence's body with this `shape` has different numbers of entries in
+        different time steps.
+        """
         return any(not self.timed.isdisjoint(extent.atoms()) for extent in shape)
 
 

@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition, as the name of a scalar or its negation, that guards all updates by ``loop`` of
-    accumulators declared outside of it: where it is false, the loop can be skipped. None if there is no such condition.
+    """Return the condition under which `loop` changes accumulators that are declared outside of it: the name of a
+    scalar or its negation. Where it is false, the loop can be skipped. None if there is no single such condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -41,7 +41,7 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
     def first_branch(value: Scalar) -> Scalar:
-        """Return the first branch of a select by ``test``, the condition that holds; other expressions unchanged."""
+        """Return ``a`` for ``a if test else b``, because ``test`` is known to be true; other expressions unchanged."""
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
@@ -49,8 +49,8 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
 
 
 def conditions_outside(loop: Loop) -> tuple[Name, ...]:
-    """Return the boolean scalars from outside of `loop` which are all true wherever it changes an accumulator from
-    outside: where one of them is false, the loop can be skipped. () if the loop stores entries of arrays.
+    """Return the boolean scalars, defined outside of `loop`, that are true wherever the loop changes an accumulator
+    from outside. If one of them is false, the loop can be skipped. () if the loop stores entries of arrays.
 
     >>> term = Operation("select", (Name("c"), Name("x"), Identity("sum").value))
     >>> both = Operation("select", (Operation("and", (Name("c"), Name("d"))), term, Identity("sum").value))
@@ -74,7 +74,9 @@ def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
     """Return ``loop`` for the case that the boolean scalars ``names`` are all true."""
 
     def simplified(value: Scalar) -> Scalar:
-        """Return a select or a conjunction of which ``names`` are conditions without them; other values unchanged."""
+        """Simplify a select or an "and" in which a condition is known to be true: ``a if True else b`` is ``a``, and
+        ``True and c`` is ``c``. Other values are unchanged.
+        """
         if not isinstance(value, Operation) or value.function not in ("and", "select"):
             return value
         if value.function == "select":
@@ -83,7 +85,7 @@ def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
         return rest[0] if len(rest) == 1 else Operation("and", rest) if rest else TRUE
 
     def decided_value(value: Scalar) -> Scalar:
-        """Return one node of an expression with the truth values of ``names`` substituted."""
+        """Simplify one node of an expression, given that each condition in ``names`` is true."""
         return TRUE if isinstance(value, Name) and value in names else simplified(value)
 
     return replace(loop, body=with_values(loop.body, decided_value))
@@ -119,9 +121,9 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition, computed in `body`, that guards all loops in it that are not short: where it is false, they
-    have no effect and can be skipped. None if there is no such condition or more than one, or if `body` contains an
-    ``if``.
+    """Return the condition that guards all long loops in `body`: where it is false, they have no effect and can be
+    skipped. ``is_short(loop)`` says which loops are not long. None if there is no such condition or more than one, or
+    if `body` contains an ``if``.
     """
     tests = set()
     for statement in body:
@@ -139,15 +141,15 @@ def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) 
 
 
 def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) -> tuple[Statement, ...]:
-    """Return `body` and `others` simplified for a known truth value of `test`, true or, for ``holds=False``, false.
-    Dead statements are removed.
+    """Return `body`, simplified for a known truth value of `test`: true, or false for ``holds=False``. The assignments
+    `others` are appended, and statements without effect removed.
     """
     name = Name(condition_name(test))
     is_true = holds == (test == name)
 
     def with_truth_value(value: Scalar) -> Scalar:
-        """Return an expression with the known truth value of ``test`` substituted; a select by ``test`` becomes one of
-        its branches.
+        """Return one node of an expression with the name of ``test`` replaced by true or false, as ``is_true`` says,
+        and simplify it: a select by the test becomes one of its branches.
         """
         if value == name:
             return TRUE if is_true else FALSE
@@ -182,9 +184,11 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that first run `loop` without those inner loops that a rare condition guards, and then run the
-    complete `loop` if the condition was true for any entry. None if there is no such condition, or if `loop` adds to
-    values from before it, so that it cannot run twice.
+    """Return statements that run `loop` without the inner loops that a rarely true condition guards, and run the
+    complete `loop` again if the condition was true anywhere. None if there is no such condition, or if `loop` must not
+    run twice.
+
+    It must not if it adds to values from before it.
 
     All entries are computed again then: they are set, not added to earlier values.
     """

@@ -45,7 +45,7 @@ class Renaming:
         return form.substitute(self._forms)
 
     def body(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """Return statements with the new names."""
+        """Return the statements `body` with variables and arrays renamed."""
         return rewrite(body, lambda statement, _: (self.statement(statement),))
 
     def statement(self, statement: Statement) -> Statement:
@@ -53,12 +53,12 @@ class Renaming:
         return with_parts(statement, self.value, self.form, self.name, self._rename_target)
 
     def value(self, value: Scalar) -> Scalar:
-        """Return a scalar expression with the new names."""
+        """Return the scalar expression `value` with variables and arrays renamed."""
         return rewrite_scalar(value, self._rename_part)
 
     def _rename_target(self, target: Name | Load) -> Name | Load:
-        """Return the target of an assignment with the new names; its index has them already. Arrays in ``self.rows``,
-        of which only one row is stored, lose their first index.
+        """Return the target of an assignment with its new name. Of arrays in ``self.rows`` only one row is stored, so
+        that their entries lose the first index; the other indices have been renamed before.
         """
         if isinstance(target, Name):
             return self.scalars.get(target.name, target)
@@ -128,8 +128,8 @@ def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> 
 
 
 def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return `form` with each integer tensor replaced by its name in ``arrays``, as in ``p[i] + 1``. `names` maps
-    variables to names; only those in declared ranges are replaced here.
+    """Return `form` with its integer tensors renamed by ``arrays``, as ``p[i] + 1`` to ``q[i] + 1``. Variables keep
+    their names, except in the declared bounds of entries: there `names` renames them.
     """
     found: dict[Variable, Affine] = {}
     for entry in data_entries([form]):

@@ -33,7 +33,7 @@ class IndexValue:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A scalar by name: an argument, or the target of a `Set`."""
+    """A scalar variable of a kernel, by its name: a scalar argument, or a variable that a `Set` statement assigns."""
 
     name: str
 
@@ -47,8 +47,8 @@ class Load:
 
 
 class MaskedEntry(IndirectIndex):
-    """The entry of an integer array where the constraints ``inside`` hold, else 0, so that it is never read out of
-    bounds.
+    """An entry of an integer array that is read only where the constraints ``inside`` hold, and is 0 elsewhere. So no
+    read is out of bounds.
     """
 
     __slots__ = ("inside",)
@@ -61,22 +61,28 @@ class MaskedEntry(IndirectIndex):
         self.inside = inside
 
     def key(self) -> tuple[Any, ...]:
-        """Return the key by which entries are compared and sorted."""
+        """Return the key by which masked entries are compared and sorted: the key of the entry, followed by the
+        constraints ``inside``.
+        """
         return (*super().key(), self.inside)
 
     def forms(self) -> tuple[Affine, ...]:
-        """Return the affine forms in the entry's index and in its mask."""
+        """Return all affine forms in this entry: those of its index, and those in the constraints of its mask."""
         return (*self.index, *(row.form for row in self.inside))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the entry with the variables in its index and mask replaced by `mapping`; None if nothing changes."""
+        """Return the entry with `mapping` substituted in its index and in the constraints under which it is read, as an
+        affine form; None if that changes nothing.
+        """
         index = tuple([form.substitute(mapping) for form in self.index])
         inside = tuple([row.substitute(mapping) for row in self.inside])
         changed = (index, inside) != (self.index, self.inside)
         return Affine.variable(MaskedEntry(self.tensor, index, self.below, inside)) if changed else None
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
-        """Return the value for numeric ``values``; 0 where the mask does not hold."""
+        """Return the value of the integer-array entry for numeric ``values`` of its variables; 0 where its mask, the
+        constraints ``inside``, does not hold.
+        """
         is_inside = all(row.form.evaluate(values) >= 0 for row in self.inside)
         return super().evaluate(values) if is_inside else 0
 

@@ -96,8 +96,8 @@ Builder: TypeAlias = Callable[[Sizes], Program]
 
 
 class EmptyAxes(Exception):
-    """Raised to tell the caller (not the user) that an array argument has an axis of length 0. ``sizes`` are the pairs
-    (name, value) of the sizes that determine this length.
+    """Raised within the package, not for the user, if an array argument has an axis of length 0. ``sizes`` are pairs
+    (name, value) of the sizes from which this length follows.
     """
 
     def __init__(self, forms: Sequence[Affine], values: Mapping[str, int]) -> None:

@@ -270,7 +270,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return a `shape` in a time step as forms in the sizes of the enclosing program."""
+        """Return the `shape` of an array of a time step in terms of the sizes of the enclosing program."""
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}
@@ -345,8 +345,8 @@ def _contraction_kernel(step: ContractionStep | Trapezoid, shapes: Shapes, taken
 
 
 def as_product(kernel: Kernel, shapes: Shapes) -> ContractionStep | None:
-    """Return the contraction that replaces a kernel of the form ``y[i, k] = sum(A[i, j]*B[j, k], j)`` over whole
-    arrays; None for other kernels.
+    """Return the contraction that replaces a kernel, if it computes a matrix product ``y[i, k] = sum(A[i, j]*B[j, k],
+    j)`` of whole arrays by loops; None for other kernels.
     """
     if type(kernel) is not Kernel or len(kernel.body) != 3:
         return None

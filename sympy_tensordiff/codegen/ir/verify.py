@@ -56,8 +56,9 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The result of the analysis of a read that may be out of bounds: constraints on the sizes under which it may be, a
-    system whose integer points are the out-of-bounds reads, and whether there is one in every call.
+    """The ways in which a read may be out of bounds: ``violation``, constraints on the sizes under which it may be;
+    ``points``, constraints of which each integer point is an out-of-bounds read; and ``certain``, whether there is one
+    in every call.
     """
 
     violation: Rows
@@ -85,16 +86,17 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield systems of constraints that together describe all out-of-bounds executions of a read: the constraints
-    ``context`` and the select conditions ``choices`` under which it is executed hold, and its bound ``row`` does not.
+    """Yield systems of constraints whose union describes all points at which a read is executed and out of bounds:
+    ``context`` and the select conditions ``choices`` hold there, and the bound ``row`` of the read does not.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return an `OutOfBounds` with the sizes for which a read is out of bounds: there ``rows`` have an integer solution
-    in the variables ``inner``. None if there are no such sizes. The constraints ``facts`` hold in every call.
+    """Return an `OutOfBounds`, which describes the sizes for which a read is out of bounds: those for which the
+    constraints ``rows`` have an integer solution in the variables ``inner``. None if there are none. The constraints
+    ``facts`` are true in every call.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -134,8 +136,9 @@ def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
 
 
 def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``(rows, variables)``: the rows without quotients and congruences of the ``inner`` names, which new
-    ``variables`` with their defining constraints replace.
+    """Return ``(rows, variables)``: the constraints without the quotients and congruences that contain an ``inner``
+    name. Each of these is replaced by one of the new ``variables`` and the constraints that define it, such as ``2*q <=
+    i <= 2*q + 1`` for ``q = floor(i/2)``.
     """
     result: list[Constraint] = []
     fresh: dict[Compound, Affine] = {}
@@ -175,11 +178,15 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
 
 
 def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> bool:
-    """Return whether a single check of the program refuses all sizes for which a read is out of bounds."""
+    """Return whether a single check of the program raises an error for all sizes for which the read in ``case`` is out
+    of bounds, and only if a read really is.
+    """
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def is_always_executed(check: Check) -> bool:
-        """Return whether `check` really refuses all sizes that violate it, because its read happens for all of them."""
+        """Return whether `check` refuses every call whose sizes violate it. It does if the read that it checks is
+        certainly executed at all of these sizes.
+        """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
 
@@ -222,9 +229,9 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Return a guard as nested guards if its conditions read integer arrays: an inner condition is only tested where
-    the outer ones make its reads in bounds. Other statements are unchanged. The constraints ``start``, and those of the
-    loops and guards ``enclosing``, hold around it.
+    """Split a guard whose conditions read integer arrays into nested guards, so that each read is tested only where the
+    guards around it ensure that it is in bounds. Other statements are unchanged. The constraints ``start``, and those
+    of the statements ``enclosing``, are known to hold.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement
@@ -249,8 +256,8 @@ def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> 
 
 
 class _ReadMasks:
-    """Rewrites one kernel with masks for the reads that may be out of bounds: where a read is out of bounds, it gives
-    0.
+    """Rewrites one kernel so that each read that may be out of bounds has a condition: where it is out of bounds, its
+    value is 0.
     """
 
     def __init__(self, array: str) -> None:
@@ -266,10 +273,14 @@ class _ReadMasks:
         return (If(self.rows(rows), (new,)),) if rows else (new,)
 
     def value(self, statement: Statement, value: Scalar) -> Scalar:
-        """Return a scalar expression of a statement in which out-of-bounds reads give 0."""
+        """Return `value`, an expression in `statement`, with a condition around each read that may be out of bounds:
+        the read gives 0 there.
+        """
 
         def change(part: Scalar) -> Scalar:
-            """Return one node of a scalar expression, masked if it may read out of bounds."""
+            """Return one node of a scalar expression with its reads masked: a read that may be out of bounds becomes a
+            select that is 0 there.
+            """
             if isinstance(part, IndexValue):
                 return IndexValue(self.form(part.form))
             if not isinstance(part, Load):
@@ -281,8 +292,8 @@ class _ReadMasks:
         return rewrite_scalar(value, change)
 
     def rows(self, rows: Iterable[Constraint]) -> Rows:
-        """Return the constraints with their integer-array entries masked: an entry is 0 where reading it would be out
-        of bounds.
+        """Return the constraints ``rows`` with all entries of integer arrays masked: an entry counts as 0 where reading
+        it would be out of bounds.
         """
         return tuple([row._replace(form=self.form(row.form)) for row in rows])
 

@@ -80,8 +80,8 @@ def added(body: Iterable[Statement]) -> dict[str, Set]:
 
 
 def values(body: Iterable[Statement]) -> Iterator[Scalar]:
-    """Yield the scalar expressions that the statements of ``body`` assign or add, without integer values and neutral
-    elements.
+    """Yield the scalar expressions that the statements of ``body`` assign or add. Values of integer variables are left
+    out, and so are neutral elements, with which sums and maxima start.
     """
     for s in statements(body):
         if isinstance(s, Set) and not isinstance(s.value, Ends | Identity):
@@ -146,7 +146,9 @@ def with_parts(
 
 
 def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-    """Return the lower and the upper bounds in `ends` with the function `form` applied to their forms."""
+    """Return the lower and the upper bounds of ``ends``, a loop or the end of a range, with the function ``form``
+    applied to the affine form of each bound.
+    """
     lows, highs = (tuple([Bound(form(b.form), b.divisor) for b in side]) for side in (ends.lows, ends.highs))
     return lows, highs
 
@@ -155,8 +157,8 @@ def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -
     """Return ``body`` with the function ``change`` applied to each node of its scalar expressions."""
 
     def with_change(scalar: Scalar) -> Scalar:
-        """Return one scalar expression with ``change``, the argument of the outer function, applied to each of its
-        nodes.
+        """Return the expression `scalar` with each of its nodes replaced by the result of ``change``, the argument of
+        the outer function.
         """
         return rewrite_scalar(scalar, change)
 
@@ -213,7 +215,7 @@ def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
 
 
 def loads(body: Iterable[Statement]) -> Iterator[Load]:
-    """Yield the array entries that ``body`` reads, sets or adds to."""
+    """Yield each array entry that ``body`` reads, and each that it sets or adds to."""
     yield from (node for node in scalars(body) if isinstance(node, Load))
     yield from (s.target for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load))
 
@@ -380,14 +382,14 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return statements that have no effect where ``test`` is false: each value becomes ``value if test else 0`` (or
-    false, or the neutral element of a reduction).
+    """Return the statements changed such that they have no effect where the scalar ``test`` is false: each value that
+    they add or define becomes ``value if test else 0``, or the neutral element of a reduction in place of 0.
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a definition or addition whose value is guarded: ``test and value`` for a condition, else ``value if
-        test else 0``, where an addition has the neutral element of the reduction in place of 0. Other statements are
-        unchanged.
+        """Return a definition or addition with the condition `test` moved into its value: ``value if test else 0``, or
+        ``test and value`` for a condition. In an addition, 0 is the neutral element of the reduction. Other statements
+        are unchanged.
         """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)

@@ -69,8 +69,8 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
-    """Return the approximate number of operations of the statements ``body``, at least 1. ``values`` has the values of
-    sizes and outer loop variables; for inner loop variables, the middle of the range is added.
+    """Return the approximate number of operations of the statements ``body``, at least 1. ``values`` maps sizes and
+    outer loop variables to their values. Each inner loop variable is added with the middle of its range as value.
     """
     total = 0
     for statement in body:
@@ -90,7 +90,9 @@ def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
 
 
 def _bound_value(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
-    """Return the value of ``sign*bound`` at the variables ``values``, rounded down."""
+    """Return ``sign*bound``, rounded down to an integer, with the values of the variables in ``values``; ``sign`` is 1
+    or -1.
+    """
     return sign * bound.form.evaluate(values) // bound.divisor
 
 

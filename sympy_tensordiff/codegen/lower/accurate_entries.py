@@ -27,9 +27,9 @@ def with_accurate_entries(
     scales_norms: bool,
     taken: Iterable[str],
 ) -> list[Definition]:
-    """Return the array `definitions` of a program with entries rewritten to avoid cancellation and overflow. With
-    `scales_norms`, there are further arrays, of norms that do not overflow; their names are not in ``taken``. `tensors`
-    are the arguments by name.
+    """Return the `definitions` of the arrays of a program with their entries rewritten to avoid cancellation and
+    overflow. With `scales_norms`, arrays of norms that do not overflow are added, under names not in ``taken``.
+    `tensors` maps names to the program's arguments.
 
     With `scales_norms`, norms are computed in another scale where their sums of squares overflow or underflow; the
     norms of an array of sums of squares become an array of their own.
@@ -47,8 +47,8 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Define an array of the norms `entries`, to be computed after `array`, which has their squares. Return the
-            tensor node of the new array.
+            """Define an array of the norms `entries`, the square roots of the entries of `array`, to be computed after
+            it. Return the tensor node of the new array.
             """
             name = unique("norm", names)
             names.add(name)
@@ -69,9 +69,8 @@ def with_accurate_entries(
 
 
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
-    """Return the `entries` of arrays without reads of stored powers of norms, such as an array of ``1/n**3``: each is
-    replaced by the formula of the power, since the stored power may have overflowed. `tables` maps arrays to their
-    entries.
+    """Return `entries`, formulas of array entries, with reads of stored powers of norms, such as ``1/n**3``, replaced
+    by the formulas of the powers. The stored power may have overflowed. `tables` maps arrays to their entries.
     """
     bodies = {array: body_of(table) for array, table in tables.items()}
     powers = {

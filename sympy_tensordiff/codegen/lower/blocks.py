@@ -39,8 +39,8 @@ class Block:
 
 
 def nested_blocks(variables: Sequence[int], rows: Rows, block: Block) -> list[Block]:
-    """Return a list of `block` and a chain of new blocks inside of it, one per loop over `variables`, from outside to
-    inside. The context of each adds the constraints among `rows` that limit its loop.
+    """Return a chain of blocks, each inside of the one before: `block` itself, then a new block for the loop over each
+    of `variables`. The context of a new block has the constraints among `rows` that bound its loop.
     """
     found = [block]
     for n, v in enumerate(variables):

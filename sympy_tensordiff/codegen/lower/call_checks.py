@@ -37,8 +37,8 @@ class Names:
 
 
 class _Checks:
-    """The bounds checks to be made at each call of one program, collected read by read. A read that is out of bounds
-    for all sizes raises `OutOfShapeError`.
+    """Collects the bounds checks to be made at each call of one program, read by read. For a read that is out of bounds
+    for all sizes, it raises `OutOfShapeError` at once.
     """
 
     def __init__(self, graph: Graph, names: Names, facts: Rows) -> None:
@@ -89,8 +89,8 @@ class _Checks:
             self.data_checks.setdefault(key, DataCheck(load, axis, extent, escape.violation, data_name, number))
 
     def signature(self, access: Access, row: Constraint) -> Hashable:
-        """Return a key of the check of the bound `row` of the read ``access``: checks with equal keys fail for the same
-        sizes and integer arrays, so that one of them is enough.
+        """Return a key of the bounds check `row` of the read ``access``. Two checks with equal keys fail for the same
+        sizes and integer arrays, so that a program needs only one of them.
 
         It has the rows over the indices that the access depends on, and those over each group of other indices, which
         only ensure that there is a point: the variables are numbered in each group.
@@ -137,9 +137,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls with the sizes in `violation`, at which the read `load` is out of
-        bounds along `axis`; if there are constraints `points`, only calls at whose sizes they have an integer solution.
-        If the read is out of bounds at all sizes (`certain`), raise `OutOfShapeError` instead.
+        """Add a run-time check that refuses calls with the sizes in `violation`, for which the read `load` is out of
+        bounds along `axis`; given constraints `points`, only if these have an integer solution. If every size is wrong
+        (`certain`), raise `OutOfShapeError` instead.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -156,9 +156,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry to name in the message if the read ``access`` violates its bound `row`:
-        ``p[i]`` for ``x[p[i]]``, or else an entry on which the range of the index or a condition of the read depends.
-        None if there is no such entry.
+        """Return the integer-array entry that an error message should name if the read ``access`` violates its bound
+        `row`: ``p[i]`` for ``x[p[i]]``, else an entry in the range of an index or in a condition around the read. None
+        if there is no such entry.
         """
         form = row.form
         found = innermost_first([form])
@@ -196,8 +196,8 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return the condition, as a node, that the constraint `row` holds or cannot be tested, because an
-        integer-array entry in it is out of bounds itself.
+        """Return a condition, as a node, that is false only where the constraint `row` is known to fail. It is true
+        where `row` holds, and where an integer-array entry in it is out of bounds, so that it cannot be tested.
         """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
@@ -224,8 +224,10 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """Return a node that is a condition on integers as a scalar expression of generated code. `change` puts program
-    names into its index forms.
+    """Convert `node`, a condition on integers, to a scalar expression of generated code. ``change(form)`` returns an
+    index form with the names of the program.
+
+    A part that is no number, integer or condition becomes the name ``value``.
     """
     match node.op:
         case "const":
@@ -238,9 +240,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return ``(rows, variables, others)``: `rows` with a new variable in place of each integer-array entry, bounded by
-    the least and the greatest entry of its array, the names of these variables, and a constraint for each array that
-    its least entry is at most its greatest one.
+    """Return ``(rows, variables, others)``: `rows` with a new variable for each integer-array entry, between the least
+    and the greatest entry of its array; the names of these variables; and the constraint ``least <= greatest`` for each
+    array.
 
     The third result says for each array which of its two extremes is the greater.
     """

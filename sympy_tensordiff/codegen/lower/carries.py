@@ -69,8 +69,8 @@ def _power(graph: Graph, node: Node) -> tuple[Node, int]:
 
 
 def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
-    """Return whether `node` is a sum of terms that depend on one of the indices `v` and `w` only, times factors that
-    depend on neither: ``c*(p[v] - q[w])``.
+    """Return whether `node` separates into terms that each depend on at most one of the indices `v` and `w`, up to a
+    common factor that depends on neither: ``c*(p[v] - q[w])``.
     """
     if v not in node.free or w not in node.free:
         return True
@@ -106,9 +106,9 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Return whether a running sum over `w` of products over `u`, as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be
-    updated in a step of `v` by one new factor ``a[v]``. `rows` and `inner` are the ranges of `w` and `u`; `side` is 1
-    if these end at `v`, -1 if they begin there.
+    """Return whether a running sum of products, such as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be updated from
+    one `v` to the next by a single new factor. `rows` and `inner` are the ranges of `w` and `u`, which end (`side` 1)
+    or begin (-1) at `v`.
     """
     moving = [row.form for row in rows if v in row.form.atoms()]
     own = [row.form for row in inner if v in row.form.atoms()]
@@ -142,7 +142,9 @@ def index_form(graph: Graph, node: Node) -> Affine | None:
 
 
 def _moving_side(rows: Rows, v: int, w: int) -> int:
-    """Return 1 if the upper bound of `w` grows with `v`, -1 if the lower bound does, 0 if neither or both do."""
+    """Return 1 if only the upper bounds of the inner loop over `w` grow with the outer variable `v`, -1 if only the
+    lower ones do, and 0 otherwise. `rows` are the constraints of both loops.
+    """
     own = [row for row in rows if v in row.form.atoms()]
     if any(row.kind != "ge" or not row.form.coefficient(w) or v in row.form.hidden() for row in own):
         return 0
@@ -175,9 +177,10 @@ def _as_running_sum(graph: Graph, node: Node) -> Node:
 
 
 def _with_split_indices(graph: Graph, node: Node) -> Node:
-    """Return a running sum over `w` with each index such as ``i - w`` in its exponentials and powers split into the
-    addition of ``i`` and ``-w``. (An exponential of one index would become a table, which needs a loop for each entry.)
-    Other sums are unchanged.
+    """Return a running sum over ``w`` in which each index such as ``i - w``, in exponentials and powers, is written as
+    an addition of two nodes, ``i`` and ``-w``. Other sums are unchanged.
+
+    An exponential of one index would become a table, which needs a loop for each entry.
     """
     (w,), rows, body = graph.open(node)
     carried = carried_variables(graph, node) & body.free
@@ -185,7 +188,9 @@ def _with_split_indices(graph: Graph, node: Node) -> Node:
         return node
 
     def split(part: Node) -> Node:
-        """Return the index `part` as an addition of indices, if it depends on `w` and others."""
+        """Return the index node `part` as an addition of its terms, ``i`` and ``-w`` for ``i - w``, if it contains the
+        summation variable `w` and another term; otherwise unchanged.
+        """
         if part.op != "index" or part.data.hidden() or len(part.data.terms) < 2 or w not in part.data.atoms():
             return part
         terms = [graph.scale(c, graph.index(Affine.variable(v))) for v, c in part.data.terms]
@@ -220,8 +225,8 @@ def _up_to_end(graph: Graph, node: Node) -> Node:
 
 
 def _around_running_sum(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` over several indices as a sum over all but one of them of a running sum over that one,
-    which continues along one of the others; unchanged if it has no such form.
+    """Return the sum `node` over several indices with a running sum inside, as ``Sum_i a[i]*Sum_{j <= i} b[j]``, whose
+    inner sum continues from one i to the next. Unchanged if it has no such form.
     """
     variables, rows, body = graph.open(node)
     outer = node.free
@@ -259,8 +264,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `order`, the order of axes of an array for the running reduction `candidate`, with the axis along which
-    the reduction continues from entry to entry moved to the end. None if there is no such axis.
+    """Return the axes `order` with one axis moved to the end: the one along which the running reduction `candidate`
+    continues from entry to entry. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
@@ -268,8 +273,8 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the running reductions below `roots` that occur in several loops or sums, so that storing them in arrays
-    pays. Their outer indices have standard names.
+    """Return the running reductions below `roots`, such as cumulative sums, that several loops or sums compute, so that
+    storing them in arrays pays. Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

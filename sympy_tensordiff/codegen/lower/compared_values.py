@@ -83,8 +83,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> bool:
-        """Create arrays for the values under each maximum or minimum below `root` with which something is compared.
-        Return whether there are such arrays, or a comparison that rounding may decide.
+        """Create arrays for the values under each maximum or minimum below `root` that something is compared with.
+        Return whether there are such arrays, or other comparisons whose result may depend on rounding.
         """
         stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
         while stack:
@@ -99,8 +99,9 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return those parts of the values under the maximum or minimum `extremum` that are stored in arrays, since
-        they might be rounded differently if computed twice. Missing arrays are created.
+        """Return the parts of the values under the maximum or minimum `extremum` that depend on rounding, such as
+        ``exp(a[k])``, each with the array that stores it. Computed twice, such a part might differ. Arrays that do not
+        exist yet are created.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -122,8 +123,9 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` with the values that are compared with their own maximum or minimum read from arrays. The
-        constraints `known` are true at `node`, and the forms `nonzero` are not 0 there. Results are cached.
+        """Return `node` with each value that is compared with its own maximum or minimum, ``x[i] == max(x)``, read from
+        an array, so that both are rounded equally. The constraints `known` are true at `node`, and the forms `nonzero`
+        are not 0 there.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
@@ -159,9 +161,11 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays that store the
-        values under the maximum; None if no part of `value` is stored. Raise `UnsupportedError` if it is not clear
-        which value attains the maximum. `known` and `nonzero` are as in `replaced`.
+        """Return `value`, which is compared with the maximum `extremum`, rewritten to read arrays that store the values
+        under the maximum; so rounding cannot make equal values differ. None if no part of `value` is stored.
+
+        Raise `UnsupportedError` if it is not clear which value attains the maximum. `known` and `nonzero` are as in
+        `replaced`.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -184,15 +188,16 @@ class _Ties(LoopArrays):
         return substituted(self.graph, value, entries) if entries else whole
 
     def agree_at_one_place(self, value: Node, other: Node) -> bool:
-        """Return whether `value` and `other` are the same expression after all their indices are set to 0, as ``-x[0]``
-        and ``2*x[j//2] - 3*x[j//3]``. They may then be equal for some index.
+        """Return whether `value` and `other` become the same expression if all indices in them are set to 0: ``-x[0]``
+        and ``2*x[j//2] - 3*x[j//3]`` do. They may then have equal values for some indices.
         """
         one, two = (self.graph.map_forms(node, lambda _: Affine()) for node in (value, other))
         return one is two
 
     def entries_of_one_array(self, values: Sequence[Node], known: Rows, nonzero: Sequence[Affine]) -> list[Node] | None:
-        """Return the two compared `values` as reads of one array, so that equal values are equal numbers; None if they
-        are not instances of one formula. The constraints `known` hold, and the forms `nonzero` are not 0.
+        """Return the two compared `values` as reads of one stored array, so that rounding cannot make equal values
+        differ. Return None if no array has both as entries. The constraints `known` hold, and the forms `nonzero` are
+        not 0.
 
         ``exp(x[i])*y[i] == exp(x[j])*y[j]`` holds at ``i = j`` only if both sides are computed in the same way. Such
         comparisons are written by users, and are left of a maximum over equal values.
@@ -253,9 +258,9 @@ class _Ties(LoopArrays):
                 yield Definition(name, stored.tensor, graph.comprehension(axes, shape, least))
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
-        """Return a node for the minimum of the entries of the array ``stored`` at an index and at the indices to which
-        `symmetries` map it, such as ``d[i, j]`` and ``d[j, i]``. The stored formula has one value there, but the
-        entries may be rounded differently.
+        """Return the minimum of entries of the array ``stored`` that have equal values but may be rounded differently:
+        the entry at an index, and those at the indices to which `symmetries` map it, such as ``d[i, j]`` and
+        ``d[j, i]``.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
@@ -281,8 +286,8 @@ def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
 
 
 def _compares_rounded_values(node: Node, closed: frozenset[int]) -> bool:
-    """Return whether `node` tests two computed values for equality that depend on the same tensors, so that rounding
-    errors may decide. `closed` are the sizes and free indices.
+    """Return whether `node` tests ``a == b`` or ``a != b`` for two inexact values computed from the same tensors, so
+    that rounding errors may decide. Maxima and minima do not count; `closed` are the sizes and free indices.
     """
     if node.op != "compare" or node.data not in ("eq", "ne") or any(arg.op in EXTREMA for arg in node.args):
         return False
@@ -316,8 +321,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the values among which ``node`` chooses, up to the sign: a and b for ``a if c else b``, a for ``-a``. ()
-    for other nodes. ``closed`` are the sizes and free indices.
+    """Return the values that ``node`` can have, up to the sign, without computing anything: a and b for ``a if c else
+    b``, a for ``-a``; () for other nodes. ``closed`` has the sizes and free indices.
     """
     match node.op:
         case "guard":
@@ -332,8 +337,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether two values may be equal numbers, judged by the tensors that they read: these must be the same or,
-    if ``other`` contains a choice, those of ``value`` must be among those of ``other``.
+    """Return whether two values may be equal numbers, judged by the tensors that they read. Both must read the same
+    tensors or, if ``other`` contains a choice, `value` must read only tensors that ``other`` reads.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False

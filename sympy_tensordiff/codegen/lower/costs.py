@@ -46,7 +46,9 @@ class ProductCost:
 
     @property
     def units(self) -> float:
-        """The expected cost of the product, in units of one multiplication in a loop."""
+        """The expected cost of the matrix product, with the calls, copies and results. The unit is the time of one
+        multiplication in a plain loop.
+        """
         shortest = min(self.rows, self.columns, self.summed, LIBRARY_AXIS_LENGTH)
         calls = _CALL * self.batch
         return self.products * _LIBRARY * LIBRARY_AXIS_LENGTH / shortest + _ENTRY * (self.copied + self.results) + calls
@@ -59,7 +61,9 @@ class ProductCost:
 
 
 def is_worth(product: ProductCost, iterations: int) -> bool:
-    """Return whether a library should compute `product` instead of a loop of `iterations`."""
+    """Return whether a library should compute a matrix product, of the cost `product`, instead of a loop nest with
+    ``iterations`` iterations in all.
+    """
     small = product.copied + product.results <= _MOST_ENTRIES
     return small and product.units < _WORTH * iterations
 

@@ -50,8 +50,8 @@ MAX_BOUNDED_EXPONENT = 16
 
 @dataclass(frozen=True)
 class Scaled:
-    """A value written as ``exp(s)*rest``, where s is the sum of ``factor*node`` over the items of the dictionary
-    ``shift``; with properties of the exponentials in the value, by which the caller decides whether they may overflow.
+    """A value written as ``exp(s)*rest``: the dictionary ``shift`` maps nodes to their factors in the sum s. The other
+    attributes describe the exponentials in the value; they decide whether one may overflow.
 
     ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
     twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum. ``bounded`` says
@@ -76,18 +76,22 @@ class Scaled:
 
     @property
     def grows(self) -> bool:
-        """Return whether this is a sum of exponentials divided by a root of itself, as in the derivative of
-        ``sqrt(sum(exp(u)))``, which grows like the root. Scaling it is not worthwhile: the largest exponent would rise
-        from 700 to 1400 only, at the price of a maximum and of another exponential for each term.
+        """Return whether the value is a sum of exponentials divided by a root of itself, as in the derivative of
+        ``sqrt(sum(exp(u)))``. It grows like the root, so that scaling it is not worthwhile.
+
+        The largest exponent would rise from 700 to 1400 only, at the price of a maximum and of another exponential for
+        each term.
         """
         return self.degree > 0 and any(factor < 0 and factor % 1 for factor in self.shift.values())
 
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products: bool = False) -> list[Node]:
-    """Return `roots` with no exponential that overflows in logarithms and quotients of sums: ``log(sum(exp(u)))``
-    becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``. If the backend `has_products` of matrices and computes
-    one branch of a choice only, sums like ``exp(A[i, k] + B[k, j])`` become products of matrices, and sums over
-    selected terms like ``[t[i] <= t[j]]*exp(u[j])`` need one exponential for each j.
+    """Return `roots` rewritten so that exponentials in logarithms and in quotients of sums do not overflow:
+    ``log(sum(exp(u)))`` becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``. ``has_products`` says that the
+    backend has matrix products; sums like ``exp(A[i, k] + B[k, j])`` are then written as such.
+
+    With ``has_products``, the backend also computes one branch of a choice only. Sums over selected terms like ``[t[i]
+    <= t[j]]*exp(u[j])`` then need one exponential for each j.
     """
     parts = reachable(*roots)
     divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
@@ -200,8 +204,9 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out over a factor that is an addition in which a guard contains an
-        exponential, so that each term gets a scale of its own. Other products are unchanged.
+        """Return the product `node` multiplied out over its first factor that is an addition with an exponential behind
+        a guard: ``a*b + [i < j]*a*exp(u)`` for ``a*(b + [i < j]*exp(u))``. Each term then gets a scale of its own.
+        Other products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -212,10 +217,9 @@ class Exponentials:
         return node
 
     def _quotient(self, value: Scaled, scaled: bool = True) -> Node:
-        """Return `value`, which is divided by a sum of exponentials, as a node that does not overflow:
-        ``exp(u)/exp(m)`` becomes ``exp(u - m)``, where m is the largest exponent in that sum. With ``scaled``, sums
-        over selected terms may use the largest exponent of all terms, under the condition that the exponents are close
-        together.
+        """Return `value`, a quotient by a sum of exponentials, as a node that does not overflow: ``exp(u - m)`` for
+        ``exp(u)/exp(m)``, where m is the largest exponent in the sum. With ``scaled``, m may be the largest exponent of
+        all terms for a sum over selected terms, if all exponents are close together.
         """
         graph = self.graph
         for greatest in value.shift if scaled else ():
@@ -234,9 +238,9 @@ class Exponentials:
         return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
 
     def _in_common_scale(self, value: Scaled, greatest: Node) -> Node:
-        """Return `value`, a quotient, as a node for the case that all exponents of the sum with the selected maximum
-        `greatest` are close together: it is divided by the exponential of the maximum over all terms instead, and each
-        ``exp(u - maximum)`` is a factor by itself.
+        """Return `value`, divided by ``exp(greatest)``, as a node for the case that all exponents are close together.
+        In place of `greatest`, the maximum over selected terms, it uses the maximum over all terms; each
+        ``exp(u - maximum)`` becomes a factor.
         """
         scale, shift, factors = self.common[greatest], dict(value.shift), [value.rest]
         count = -shift.pop(greatest)
@@ -303,7 +307,9 @@ class Exponentials:
         return found
 
     def _root(self, node: Node) -> Recursion[Scaled]:
-        """Return a power as ``exp(shift)*rest``: the shift of the base times the exponent."""
+        """Return a power as ``exp(shift)*rest``, if its base has this form: ``shift`` is multiplied by the exponent,
+        ``rest`` is raised to it.
+        """
         found: Scaled = yield self.scaled(node.args[0])
         graph, power = self.graph, node.args[1].data
         is_divided = power < 0 and found.summed
@@ -342,9 +348,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the exponents in `shift`, a dictionary from exponents to factors, that belong to shares: quotients of
-        a term and the sum that contains it, which are at most 1. The set has the exponents of the terms and of the
-        divisors; it is empty if a divisor belongs to no share.
+        """Return the exponents in `shift`, a dictionary from exponents to factors, that belong to quotients of a term
+        and its sum, as ``exp(u)/(exp(u) + exp(v))``, which are at most 1. Return an empty set if a divisor does not
+        belong to such a quotient.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -357,7 +363,7 @@ class Exponentials:
         return found
 
     def _is_term(self, node: Node, greatest: Node) -> bool:
-        """Return whether `node` is one of the exponents of which `greatest` is the maximum."""
+        """Return whether `node` is one of the exponents whose maximum is `greatest`."""
         variables, term = self.terms[greatest]
         return instance(self.graph, term, [v for v in variables if v in term.free], node) is not None
 
@@ -384,8 +390,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select by ``condition`` between `value` and `otherwise`; `otherwise` is in the branch that is 0
-            in the original select.
+            """Return a select by ``condition`` that replaces a select between a value and 0: `value` is in place of the
+            value, `otherwise` in place of the 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -393,8 +399,8 @@ class Exponentials:
         return replace(found, shift={shift: 1}, rest=select_for(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
-        """Return a sum of exponentials over a range as ``exp(shift)*rest``: the shift is the greatest exponent of a
-        term.
+        """Return a sum of exponentials over a range as ``exp(shift)*rest``, against overflow: ``shift`` is the greatest
+        exponent of all terms, and ``rest`` the sum of the terms divided by ``exp(shift)``.
         """
         graph = self.graph
         variables, rows, body = self.open(node)
@@ -455,8 +461,8 @@ class Exponentials:
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
-        """Return the sum of `terms` as a `Scaled` record, given its `shift`, the greatest exponent, and the `rests`,
-        the terms divided by ``exp(shift)``. The properties of the record are combined from those of the terms.
+        """Return the sum of `terms` as one `Scaled` record, ``exp(shift)*rest``. Its `shift` is the greatest exponent,
+        and `rests` are the terms divided by ``exp(shift)``. Other properties are combined from those of the terms.
         """
         graph, rest = self.graph, self.graph.add(rests)
         is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]
@@ -565,9 +571,9 @@ def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
 
 
 def greatest_term(graph: Graph, variables: Sequence[int], rows: Rows, term: Node, op: str = "max") -> Node:
-    """Return a node for the maximum of `term` over `variables` in the range `rows` (for ``op="min"`` the minimum).
-    Terms and factors without these variables are in front of it: ``c*(p + max_k q[k])`` for ``c*(p + q[k])``; if the
-    sign of c is unknown, a select takes the maximum or the minimum.
+    """Return a node for the maximum (``op="min"``: minimum) of `term` over `variables` in the range `rows`. Terms and
+    factors without these variables are moved out: the maximum of ``c*(p + q[k])`` is ``c*(p + max_k q[k])`` for ``c >=
+    0``. If the sign of c is unknown, a select chooses between maximum and minimum.
     """
     terms = term.args if term.op == "add" else (term,)
     own = [part for part in terms if not part.free.isdisjoint(variables)]

@@ -54,8 +54,8 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
 
 
 def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
-    """Return the entries of the user's dictionary `functions` for the functions that a program needs (``needed``) and
-    for their derivatives.
+    """Return those implementations in the user's dictionary `functions` that a program needs: of the functions in
+    ``needed``, and of their derivatives.
     """
     names = {external.name for external in needed}
     return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
@@ -82,7 +82,9 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def show_key(external: External) -> str:
-    """Return the key of a user function in the dictionary ``functions`` of `lambdify`, as text for messages."""
+    """Return the key under which the user gives a function in the dictionary ``functions`` of `lambdify`, as text for
+    messages: ``'f'``, or ``"f'"`` for the derivative.
+    """
     if len(external.orders) == 1:
         return repr(external.name + "'" * external.orders[0])
     return repr((external.name, external.orders)) if any(external.orders) else repr(external.name)
@@ -132,8 +134,8 @@ class Vectorised:
 
 
 def for_backend(external: External, function: Callable[..., Any], backend: str) -> Any:
-    """Return the object that a generated module of `backend` calls: the user's implementation `function`, compiled by
-    Numba, or wrapped with checks for NumPy.
+    """Return what the generated module of `backend` calls for the function `external`: the user's implementation
+    `function`, compiled by Numba or, for NumPy, wrapped with checks.
     """
     if backend == "numpy":
         return Vectorised(external, function)
@@ -141,8 +143,8 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """Return ``(text, name)``: the LLVM text that Numba generates for a scalar `function` and a dtype, and the
-    function's name in this text.
+    """Compile the user's scalar `function` by Numba for numbers of the type ``dtype``. Return ``(text, name)``: the
+    LLVM text, and the name that the function has in it.
 
     Raise `UnsupportedError` where Numba compiles nothing.
     """

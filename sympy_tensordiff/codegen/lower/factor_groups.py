@@ -67,17 +67,17 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint on the summed index of a triangular sum that selects the terms near the diagonal. The
-        matrix product of a block of `BLOCK` rows contains only the terms that all of these rows have; a loop adds the
-        others. `first` is the first row of the first block.
+        """Return the constraint on the summed index that selects the terms of a triangular sum near the diagonal. A
+        matrix product of `BLOCK` rows contains only the terms that all of these rows have; these are the others.
+        `first` is the first row of the first block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of the index `label` of the triangular matrix product `split`; None if
-        unknown. The range of the summed index is extended to the end of a tensor axis where that leaves the result
-        unchanged.
+        """Return the first and last value of the index `label` in the triangular matrix product `split`; None if
+        unknown. If `label` is the summed index, the range is extended to the end of a tensor axis where that changes no
+        result.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -118,8 +118,9 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return a sort key for the index form `label`: forms with an outer variable, over which loops sum, come first,
-        then forms with indices of the enclosing loops, outermost first.
+        """Return a sort key for the index form `label`: the position of the outermost enclosing loop whose index it
+        contains. Forms without such an index contain only variables that are summed around the matrix product, and come
+        first.
         """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.outer_variables]
@@ -137,9 +138,9 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a plan for the matrix product of ``first`` and ``second`` alone, summed over the variables that do not
-        occur in ``others``; loops then multiply by ``others`` and sum over the rest. None if no summed variable, or
-        each, is free of ``others``.
+        """Return a plan to multiply only the matrices ``first`` and ``second``, summed over the variables that no
+        matrix in ``others`` has; loops then multiply by ``others`` and sum over the rest. None if no variable, or every
+        one, is of this kind.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -159,7 +160,7 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables that `matrix` has and the other operand lacks, so that `matrix` can be summed
+        """Return the summed variables of `matrix` that the other operand of the product lacks. `matrix` can be summed
         over them before the product. `summed` are the labels that both operands have.
         """
         labels = [Affine.variable(v) for v in self.summed]
@@ -171,7 +172,7 @@ Ranges = dict[Affine, tuple[Affine, Affine]]
 
 
 def length(ends: tuple[Affine, Affine]) -> Affine:
-    """Return the number of values between the ends ``(low, high)`` of a label."""
+    """Return the number of integers from ``low`` to ``high``, both included, for ``ends = (low, high)``."""
     return ends[1] - ends[0] + 1
 
 
@@ -182,8 +183,8 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return fewer matrices with the same product: a matrix whose labels all occur in another one is multiplied into
-    it, entry by entry. ``entries`` gives the number of entries of a matrix.
+    """Return fewer matrices with the same product. A matrix whose labels all occur in another one is multiplied into
+    that one, entry by entry. The function ``entries`` gives the number of entries of a matrix.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
     """

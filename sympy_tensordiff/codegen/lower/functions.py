@@ -68,8 +68,8 @@ def _scaled_erfc(x: Scalar) -> Scalar:
 
 
 def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, Scalar]:
-    """Return two numbers, as code expressions, whose product is ``exp(factor*x**2)``: the first for the square of x
-    rounded to 1/64, which is exact, the second for the rest of ``x**2``. So no digits are lost.
+    """Return two numbers, as code expressions, with the product ``exp(factor*x**2)``: ``exp(factor*r**2)``, with x
+    rounded to a multiple r of 1/64, and ``exp(factor*(x**2 - r**2))``. The square of r is exact, so no digits are lost.
     """
     rounded = Operation("mul", (Operation("floor", (Operation("mul", (x, Number(64))),)), Number(Fraction(1, 64))))
     rest = Operation("mul", (Operation("add", (x, _negative(rounded))), Operation("add", (x, rounded))))

@@ -27,9 +27,8 @@ class FlatSum(NamedTuple):
 
 
 def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with additions of the same terms grouped alike, so that groups can be shared: ``a + b + c``
-    becomes ``(a + b) + c`` if ``a + b`` occurs. An addition that is a multiple of another one is written as this
-    multiple.
+    """Return `roots` with additions grouped so that they share groups: ``a + b + c`` becomes ``(a + b) + c`` if ``a +
+    b`` also occurs. An addition that is a multiple of another, such as ``2*a + 2*b``, is written as this multiple.
     """
     flat: dict[Node, Node] = {}
     leaves: dict[Node, int] = {}
@@ -78,8 +77,8 @@ def _terms(graph: Graph, term: Node) -> list[Node]:
 
 
 def _flat_sum(graph: Graph, addition: Node) -> FlatSum:
-    """Return an addition as a `FlatSum`. Its ``terms`` are equal for two additions that differ only in the order of
-    terms and in a common factor.
+    """Return ``addition`` as a `FlatSum`, ``number*sum(factor*term)``. Two additions that are multiples of each other
+    get equal terms and factors, and differ in ``number`` only.
     """
     terms = sorted(((core.id, Fraction(number)) for number, core in map(graph.split_view, addition.args)))
     first = terms[0][1]

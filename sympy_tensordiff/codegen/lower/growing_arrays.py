@@ -38,8 +38,8 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
 
 def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
-    """Return whether `entries` grow like exponentials: they contain an exponential as a factor, term or base, or read
-    an array in ``growing``. Answers are stored in `known`.
+    """Return whether the formula `entries` grows like an exponential: it contains an exponential as a factor, term or
+    base of a power, or reads an array in ``growing``. `known` stores the answers for its nodes.
     """
     for part in reachable(entries, known=known):
         match part.op:
@@ -55,8 +55,8 @@ def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, b
 
 
 def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
-    """Return whether `node` is the logarithm or a negative power of a sum, as ``1/sum``, in which a term reads an array
-    in `growing`, which may overflow.
+    """Return whether `node` is ``log(s)`` or a negative power ``1/s`` of an addition s in which a term reads an array
+    in `growing`. These arrays may overflow.
     """
     is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
     if not is_inverse and not (node.op == "call" and node.data is sympy.log):
@@ -77,8 +77,8 @@ class _Inlining:
         self.done: dict[Node, Node] = {}
 
     def run(self, root: Node) -> Node:
-        """Return `root` with reads of growing arrays replaced by their formulas. After `MAX_READS` replacements, the
-        others stay.
+        """Return `root` with reads of growing arrays, whose entries may overflow as exponentials, replaced by their
+        formulas. After `MAX_READS` replacements, further reads stay.
         """
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):
@@ -87,8 +87,10 @@ class _Inlining:
         return self.done[root]
 
     def replaced(self, part: Node) -> Node:
-        """Return `part` with rewritten arguments (or body, for a sum or comprehension). A read of a growing array is
-        replaced by the formula of the entry.
+        """Return `part` with its rewritten arguments or, for a sum or comprehension, its rewritten body. A read of a
+        growing array becomes the formula of the entry that is read.
+
+        After ``MAX_READS`` reads, further ones are not replaced.
         """
         graph = self.graph
         if part.op in BINDERS:

@@ -69,8 +69,8 @@ def _is_outer(node: Node) -> bool:
 
 
 def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
-    """Return a comprehension with the entries of `tensor` times the power of a norm `power`, whose exponent is replaced
-    by `exponent`.
+    """Return a comprehension with the entries of `tensor`, each times a power of a norm: `power`, with `exponent` in
+    place of its exponent.
     """
     axes = [graph.fresh(f"i{n}") for n in range(len(tensor.shape))]
     value = entry(graph, tensor, [Affine.variable(v) for v in axes])
@@ -106,8 +106,8 @@ def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
 
 
 def is_inverse_norm(graph: Graph, node: Node) -> bool:
-    """Return whether `node` is ``n**-k`` for a Euclidean norm n, which is read from an array of norms, written as a
-    select around a square root, or a call of `hypot`.
+    """Return whether `node` is ``n**-k`` with a Euclidean norm n and a small positive integer k. A norm is an entry of
+    an array of norms, a call of `hypot`, or a select with a square root as its value.
     """
     if node.op != "pow" or node.args[1].op != "const" or node.args[1].data not in range(-_MAX_INVERSES, 0):
         return False

@@ -61,8 +61,8 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return the variables, constraints and body of a sum or comprehension, with the same variables in each call.
-        Record the constraints of the variables.
+        """Return ``(variables, constraints, body)`` of `node`, a sum or comprehension. Every call for it returns the
+        same variables. Their constraints are recorded.
         """
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)
@@ -72,9 +72,9 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return `body` as a function of as few integers as possible, which become the axes of an array that stores it.
-        The loops around it run over `variables` within the constraints `rows`. Raise `UnsupportedError` if one of the
-        integers has no bounds.
+        """Return how to store `body` in an array: as a function of as few integers as possible, which become the
+        array's axes. `variables` are the loop variables around it, with the constraints `rows`. Raise
+        `UnsupportedError` if one of the integers has no bounds.
 
         Raises `UnsupportedError` where their indices have no bounds.
         """
@@ -98,9 +98,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body` as a candidate for an array, like `candidate`, but with each quotient in `rounded`, such as
-        ``floor(i/2)``, replaced by its new variable, which becomes an axis; None if a variable has no bounds. ``outer``
-        are the indices bound outside of the loops over `variables`.
+        """Return `body`, computed in loops over `variables`, as a candidate for an array with quotients as axes:
+        `rounded` maps each quotient, such as ``floor(i/2)``, to a new variable. None if a variable has no bounds.
+        ``outer`` are the indices bound outside of these loops.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -118,14 +118,14 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of the sums and comprehensions that bind `variables`, the indices in these
-        constraints, and so on (see `binders`). Equal sets of constraints are returned once.
+        """Return the constraints of the sums and comprehensions that bind `variables`, of those that bind the other
+        indices in these constraints, and so on. Equal sets of constraints are returned once.
         """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Return a dictionary from `variables`, the indices in their constraints, and so on, to the constraints of the
-        sum or comprehension that binds each.
+        """Return a dictionary from bound indices to the constraints of the sum or comprehension that binds them. It has
+        the `variables`, the indices in their constraints, and so on.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -137,9 +137,9 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return the choices of quotients in `body`, such as ``floor(i/2)``, that new variables may replace, each a
-        dictionary from quotients to variables. The first has all quotients that contain indices in ``known``, the next
-        ones have fewer, the last one is empty; the caller tries one after the other.
+        """Return the sets of nonlinear terms in `body`, such as ``floor(i/2)``, that new variables may replace, each as
+        a dictionary from terms to variables. The first has all terms with indices in ``known``, the next have fewer,
+        the last none; the caller tries them in turn.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -156,8 +156,8 @@ class LoopArrays:
     def array(
         self, candidate: StorageCandidate, note: str = "values that are compared with their greatest or least one"
     ) -> LoopArray:
-        """Return the array that stores `candidate`. If there is none, create one, which the plan lists with `note`, the
-        reason why it is stored.
+        """Return the array that stores the values described by `candidate`, a new one if there is none. `note` is the
+        reason why they are stored, which the plan shows for a new array.
         """
         key = candidate.node, candidate.rows
         if key not in self.arrays:
@@ -172,16 +172,16 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the read of the array ``stored`` at the index `forms`. The array begins at its lowest index, which is
-        subtracted from `forms`.
+        """Return the read of the array ``stored`` at the point `forms` of the loops that it stores. The array begins at
+        the lowest values of the loop indices, which are subtracted.
         """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a node that reads `value` from `arrays`, chosen by cases if need be. None if the entries are not
-        proved to equal `value` wherever the constraints `known` hold and the forms `nonzero` are not 0.
+        """Return a node that reads `value` from one of ``arrays``, or by cases from several. None unless the entries
+        provably equal `value` wherever the constraints ``known`` hold and the forms ``nonzero`` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -202,8 +202,8 @@ class LoopArrays:
         return self.choice_by_cases(cases, facts, nonzero)
 
     def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return one node that equals ``cases[rows]`` wherever the constraints `rows` hold. None if some point at which
-        `facts` hold and the forms `nonzero` are not 0 may be in no case.
+        """Return one node that equals ``cases[rows]`` wherever the constraints `rows` hold. None if the cases may not
+        cover all points at which `facts` hold and the forms `nonzero` are not 0.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
@@ -214,8 +214,8 @@ class LoopArrays:
         return None if rest or not terms else self.graph.add(terms)
 
     def forms(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[list[Affine]]:
-        """Yield the indices, one form per axis, at which the array contains `value` where the constraints `known` are
-        true. They are found by matching `value` with the stored formula.
+        """Yield the indices, as one form for each axis, at which the array ``stored`` contains `value`, given the
+        constraints `known`. They are found by matching `value` with the formula of the array's entries.
         """
         around = dict(zip(stored.candidate.axes, stored.candidate.forms, strict=True))
         scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
@@ -254,8 +254,8 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return the normal forms by which a value is matched with the formula of `stored`: index forms that are equal
-        where the constraints `known` hold, and ``(a - b)**2`` and ``(b - a)**2``, become the same.
+        """Return a `Comparison`, the normal forms for matching a value with the formula of `stored`. Index forms that
+        are equal where the constraints `known` hold get one normal form, and so do ``(a - b)**2`` and ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -273,9 +273,9 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield pairs ``(substitution, inverse)`` for the ways to write a value where the constraints `known` hold:
-        first unchanged, then with ``p[k]`` for v if ``v == p[k]``, then with ``2*m`` for an even v, where the inverse
-        has ``v/2`` for m.
+        """Yield ``(substitution, inverse)`` for each way to write a value where the constraints `known` hold: first
+        ``({}, {})``, then ``{v: p[k]}`` if ``v == p[k]``, then ``{v: 2*m}`` for an even v, with the inverse ``{m:
+        v/2}``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -307,8 +307,9 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield a dictionary from the axes of the array `stored` to ends of their ranges, for each combination of ends
-        at which the stored formula equals `value`. ``compare`` has the normal forms by which they are compared.
+        """Yield index values at which the array `stored` contains `value`: a dictionary from all its axes to ends of
+        their ranges, for each combination of ends where that is true. ``compare`` brings formulas to the normal form in
+        which they are compared.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -321,9 +322,9 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``, where the pattern is `node` with new variables in place of nonlinear parts of its
-        indices, such as ``floor(i/2)``, and `holes` maps these variables to the parts. Only linear parts can be
-        matched.
+        """Yield ``(holes, pattern)``: the pattern is `node` with new variables in place of nonlinear parts of its
+        indices, such as ``floor(i/2)``, since only linear indices can be matched. `holes` maps the variables to these
+        parts. Only parts with a variable in `axes` are replaced.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -359,8 +360,8 @@ def complement(rows: Rows) -> Iterator[Rows]:
 
 
 def _ends(rows: Rows, axis: int) -> list[Affine]:
-    """Return the lower and upper bounds of the variable `axis` that inequalities with its coefficient 1 or -1 in `rows`
-    give.
+    """Return the bounds of the variable `axis`, first the lower and then the upper ones, from the inequalities in
+    `rows` in which its coefficient is 1 or -1.
     """
     own = [row for row in rows if row.kind == "ge" and axis not in row.form.hidden()]
     lows = [Affine({axis: 1}) - row.form for row in own if row.form.coefficient(axis) == 1]
@@ -368,8 +369,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield indices at which a periodic array has the same value: ``found``, a dictionary from axes to forms, as it is,
-    and then shifted by whole periods so that it is not below the lowest index of the array.
+    """Yield indices, as dictionaries from axes to forms, at which a periodic array has the same value: first ``found``,
+    then ``found`` shifted by whole periods so that it is not below the lowest index of the array.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """
@@ -394,8 +395,8 @@ def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) ->
 
 
 def _periods(node: Node, axis: int) -> list[Affine]:
-    """Return numbers or sizes that may be periods of `node` along `axis`: the divisors of its quotients and remainders,
-    and the least common multiple of the numeric ones.
+    """Return candidates for the period of `node` along the index `axis`: the divisors of its quotients and remainders,
+    numbers or sizes, and the least common multiple of the numbers among them.
     """
     found = compounds_in(form for part in reachable(node) for form in index_forms(part))
     divisors = dict.fromkeys(
@@ -408,8 +409,8 @@ def _periods(node: Node, axis: int) -> list[Affine]:
 
 
 def _with_positive_lead(form: Affine) -> Affine:
-    """Return an equal form without symbolic floors of negative forms: ``-1 - floor((p - 1)/n)`` replaces
-    ``floor(-p/n)``, in inner quotients first.
+    """Return a form equal to ``form`` in which no floor with a symbolic divisor begins with a negative term: ``-1 -
+    floor((p - 1)/n)`` replaces ``floor(-p/n)``.
     """
     for found in compounds_in([form]):
         if isinstance(found, SymbolicQuotient):

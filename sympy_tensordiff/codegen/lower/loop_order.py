@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop as the innermost one: the number of cache lines read per iteration and, to decide
-    between equal numbers, how far the axes along which it reads are from the last axis (``distance``).
+    """The memory cost of a loop if it is the innermost one: the number of cache lines read in an iteration, ``lines``.
+    If two loops have the same, the one with the smaller ``distance``, from its axes to the last axis, is better.
     """
 
     lines: int
@@ -43,9 +43,11 @@ def in_memory_order(
     context: Context,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return ``(variables, constraints)`` of a reduction of `body` over `variables` in the range `rows`, with its loops
-    in an order that reads memory contiguously, the innermost loop last. Each variable is bounded by those before it;
-    ``hints`` gives expected lengths. Unchanged if no order is better.
+    """Return ``(variables, constraints)`` of a reduction of `body` over `variables` in the range `rows`, with the loops
+    in an order that reads memory contiguously, the innermost last. Unchanged if no order is better. ``hints(extent)``
+    is the expected length of an axis.
+
+    Each variable is bounded by those before it.
 
     Both are returned as they are where another order does not read fewer cache lines, calls functions more often, or
     has no bounds.
@@ -99,8 +101,8 @@ def _entries_behind(read: Node, axis: int) -> int:
 
 
 def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | None:
-    """Return constraints equivalent to ``rows`` in which each variable is bounded by those before it. None if a
-    variable has no bounds.
+    """Return constraints equivalent to ``rows`` for nested loops over ``variables``, in which each variable is bounded
+    by those before it. None if a variable has no bounds.
 
     >>> i, j, n = (Affine.variable(v) for v in (1, 2, 3))
     >>> triangle = (Constraint("ge", j), Constraint("ge", i - j), Constraint("ge", n - i))
@@ -130,8 +132,8 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` is a linear inequality with coefficients 1 or -1 of `variables`; bounds of interchanged loops are
-    then exact.
+    """Whether `row` is an inequality in which those of `variables` that occur, at least one, have the coefficient 1 or
+    -1. The bounds of interchanged loops are then exact.
     """
     own = row.form.atoms().intersection(variables)
     if not own:
@@ -148,8 +150,8 @@ def _extent(planner: Planner, v: int, context: Context) -> Affine:
 
 
 def _own_parts(graph: Graph, body: Node) -> list[Node]:
-    """Return the nodes that each iteration of a loop over `body` evaluates: all nodes below it, except those inside of
-    inner reductions that are not unrolled.
+    """Return the nodes that each iteration of a loop evaluates: those in its `body`. The insides of inner sums and
+    other binders are left out, unless these are unrolled.
     """
     found: dict[Node, None] = {body: None}
     stack = [body]

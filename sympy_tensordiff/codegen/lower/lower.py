@@ -69,8 +69,8 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return `node` as a scalar expression for `block`, without looking up an earlier result: a read of an array if
-        storing the value in one pays, else code that computes it.
+        """Compute `node`, which has no stored result yet, in `block`, and return its scalar expression. It is a read if
+        an array of the values pays, else a name or formula.
         """
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
@@ -167,19 +167,23 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.repeated
 
     def _over_standard_axes(self, node: Node, context: Context) -> Node:
-        """Return `node` with standard names for the indices of the loops around it."""
+        """Return `node` with standard names for the indices of the loops around it, so that equal values in different
+        loops become equal nodes.
+        """
         return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
     def _is_large_sum(self, node: Node, context: Context) -> bool:
-        """Whether `node` is a repeated sum whose array may be larger than all arguments."""
+        """Whether `node` is a sum that is computed repeatedly, because an array of its values might be larger than all
+        arguments of the program.
+        """
         if node.op != "sum" or not self.large_sums:
             return False
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a reduction like ``Sum_i [r[i] == r[q]]*v[i]``, which is the same for all q with equal ``r[q]``, as
-        the read ``s[r[q]]`` of an array s with one sum for each value of ``r``. None for other reductions, or if the
-        array does not pay.
+        """Return the reduction `node`, if it depends on an outer index q only through an integer entry ``r[q]``, as the
+        read ``s[r[q]]`` of a new array ``s`` with one entry for each value of ``r``. None for other reductions, or if
+        the array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -200,8 +204,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: factors that do not depend on i are
-        not part of the sums in the array s. None if that fails.
+        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: an entry of a new array s of sums,
+        times the factors that do not depend on i. None if there are no such factors, or no such array.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -219,7 +223,9 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return the read of a tensor's array. A tensor that has no array is computed at this entry."""
+        """Translate `node`, the read of a tensor entry, to a read of the tensor's array, which may be a new temporary.
+        If the tensor has no array, return the formula of the entry.
+        """
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
@@ -311,9 +317,9 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node` must not be evaluated where the condition of a branch is false, because only this branch uses
-        it: it calls a user function, or an array of it would take as many loops as the branch, which may be taken
-        rarely.
+        """Whether `node`, which only one branch of a choice uses, must not be evaluated where the condition of the
+        branch is false. It must not if it calls a user function, or if an array of it would take as many loops as the
+        branch, which may be taken rarely.
         """
         around = next((one for one in block.outwards() if one.private is not None and node in one.private), None)
         if around is None:
@@ -324,8 +330,8 @@ class Lowering(Matrices):
         return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
     def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
-        """Add the code of the sums in an addition to `block`, or to blocks around it, before the addition itself is
-        computed, so that sums over one range share a loop nest.
+        """Before the addition `node` is computed in `block`, add the code of the sums among its terms, so that sums
+        over the same range share a loop nest. A sum is added to the outermost block in which it is constant.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -355,8 +361,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums` (all over one range) that have a call of a costly function in common with another of
-        them, with equal arguments. One loop can compute them together.
+        """Return those of `sums`, all over the same range, that contain a call of a costly function which another of
+        them contains, too. One loop can compute these sums together, with one call.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -379,15 +385,15 @@ class Lowering(Matrices):
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
     def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Add the loops that compute the reduction `node` to `block` or around it, and return the accumulator with its
-        value.
+        """Add the loops that compute the reduction `node` (a sum, product or extremum) to `block`. Return the scalar in
+        which they accumulate its value.
         """
         names: list[Name] = yield self._reductions([node], block)
         return names[0]
 
     def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """Add one loop nest that computes the reductions `nodes`, of one kind and over the same range, each in an
-        accumulator; return the accumulators.
+        """Add a loop nest that computes the reductions `nodes`, each in an accumulator, to `block`; return the
+        accumulators. The reductions are of one kind and over the same range.
         """
         op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
@@ -422,9 +428,9 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the factors of `summand` by which the terms of the running sum `node` change from entry to entry, such
-        as ``a**(i - j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``, so that the scheduler can compute all entries in one
-        pass.
+        """Record the factors by which the terms of the running sum `node` change from entry to entry, such as ``a**(i -
+        j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries in one pass. ``summand`` is
+        the body of the sum.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -463,9 +469,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a reduction by `op`, such as "sum", split into an outer and an
-        inner reduction: the inner one is the new body, and an array may store its values. It is split only if that
-        array has fewer axes than there are loops around it; otherwise the arguments are returned.
+        """Split a reduction by `op`, such as "sum", into an outer and an inner reduction whose values an array may
+        store. Return ``(variables, constraints, body)`` of the outer one, whose body is the inner one. The arguments
+        are returned unless the array has fewer axes than there are loops around it.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -479,8 +485,8 @@ class Lowering(Matrices):
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        """Return the lower and upper bounds of the loop over `v` that follow from those constraints in `rows` that
-        contain no variable of an ``inner`` loop.
+        """Return ``(lower bounds, upper bounds)`` of the loop over the variable `v`, as the constraints `rows` imply.
+        Constraints that contain a variable in ``inner``, of a loop inside of it, are left out.
         """
         own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in bounds_with_divisors(v, own))
@@ -534,9 +540,9 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
-        """Return a product of factors and negative `powers` of norms, such as ``x*n**-3``, as code that divides by one
+        """Return code for a product of factors and negative `powers` of norms, such as ``x*n**-3``. It divides by one
         norm after the other, since the whole power may overflow or underflow. `groups` has the other factors, by the
-        block of code in which they are computed.
+        block that computes them.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]

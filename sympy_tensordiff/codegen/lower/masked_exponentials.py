@@ -29,8 +29,9 @@ CLOSE_EXPONENTS = 32
 
 @dataclass(frozen=True)
 class CommonScale:
-    """A sum over ``variables``, within ``rows``, of those terms ``exp(exponent)`` that ``condition`` selects, and the
-    scale of all its terms: ``greatest``, the maximum of the exponent over all terms, selected or not.
+    """A sum of exponentials ``exp(exponent)``, over ``variables`` in the range ``rows``, in which a term counts only if
+    ``condition`` holds. Terms are divided by ``exp(greatest)`` against overflow: ``greatest`` is the maximum of the
+    exponent over all terms, even those that do not count.
     """
 
     variables: tuple[int, ...]
@@ -42,8 +43,8 @@ class CommonScale:
     """The condition that all exponents are close together; ``greatest`` is then a finite number."""
 
     def factor(self, graph: Graph, node: Node) -> Node | None:
-        """Return ``exp(node - greatest)``, which is at most 1, if `node` is the exponent of one of the terms; None if
-        it may be another number.
+        """Return ``exp(node - m)``, which is at most 1, if `node` is the exponent of one of the terms and m the
+        greatest of these exponents; None if `node` may be another number.
         """
         own = [v for v in self.variables if v in self.exponent.free]
         place = instance(graph, self.exponent, own, node)
@@ -52,8 +53,8 @@ class CommonScale:
         return graph.call(sympy.exp, (graph.add((node, graph.neg(self.greatest))),))
 
     def selected(self, graph: Graph, term: Node, rest: Node) -> Node:
-        """Return a select of ``exp(exponent - greatest)*rest`` where the select `term` has the exponent as its value,
-        and of 0 elsewhere.
+        """Return ``exp(exponent - greatest)*rest`` where the select `term` chooses the exponent, and 0 where it chooses
+        its other branch. Subtracting the greatest exponent prevents overflow.
         """
         if rest.op == "select" and rest.args[0] is self.condition and graph.zero in rest.args:
             rest = next(part for part in rest.args[1:] if part is not graph.zero)
@@ -64,8 +65,8 @@ class CommonScale:
         )
 
     def _is_place(self, v: int, node: Node) -> bool:
-        """Return whether the range of `v` contains each value of `v` at which the exponent can be computed: it reads a
-        tensor at the index `v`, along an axis all of whose indices are in this range. ``node`` is not used.
+        """Return whether the exponent reads some tensor at the index `v` along an axis all of whose indices are in the
+        range of `v`. Then each `v` at which the exponent can be computed is in the range. ``node`` is not used.
         """
         own = [row for row in self.rows if v in row.form.atoms()]
         for read in reachable(self.exponent):
@@ -87,9 +88,9 @@ def common_scale(
     term: Node,
     finite: Callable[[Graph, Node], Node],
 ) -> CommonScale | None:
-    """Return the `CommonScale` of a sum, over `variables` in the range `rows`, of exponentials of `term`: a select
-    between an exponent and a very negative number. None for other terms, and if the exponent depends on as many indices
-    as the condition. `finite` replaces an infinite maximum by 0.
+    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, where `term` is a
+    select between an exponent and a very negative number. None for other terms, or if the condition depends on no more
+    outer indices than the exponent. `finite` replaces an infinite maximum by 0.
     """
     if term.op != "select":
         return None
@@ -109,9 +110,10 @@ def common_scale(
 
 
 class ScaleChoices:
-    """Selects between two forms of a sum of exponentials: in the scale of all of its terms, for exponents that are
-    close together, and in the scale of the selected terms. The selects are moved out of outer sums, and so are the
-    exponentials on whose indices they do not depend.
+    """Selects between two forms of a sum of exponentials that do not overflow: scaled by the greatest exponent of all
+    terms, if the exponents are close together, else by that of the selected terms only.
+
+    The selects are moved out of outer sums, and so are the exponentials on whose indices they do not depend.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -123,15 +125,15 @@ class ScaleChoices:
 
     def choice(self, are_close: Node, near: Node, usual: Node) -> Node:
         """Return the select of ``near`` where the condition `are_close` holds (all exponents are close together), and
-        of `usual` elsewhere; `sum` recognises it later.
+        of `usual` elsewhere. It is recorded in ``self.found``, so that `sum` recognises it.
         """
         node = self.graph.select(are_close, near, usual)
         self.found.add(node)
         return node
 
     def sum(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """Return a sum like `node`, over ``variables``, of the new ``body``. If the body contains a select made by
-        `choice`, it becomes a select between two sums.
+        """Return a sum like `node`, over ``variables``, of another ``body``. If the body contains a select made by
+        `choice`, whose condition does not depend on ``variables``, return a select between two sums.
         """
         graph = self.graph
         inside = next((part for part in breadth_first(body, outside_of_binders) if part in self.found), None)
@@ -145,8 +147,8 @@ class ScaleChoices:
         return graph.select(are_close, quick, self.sum(node, variables, usual))
 
     def _where(self, node: Node, are_close: Node, which: int, done: dict[Node, Node]) -> Node:
-        """Return `node` with each select by the condition ``are_close`` replaced by its argument number ``which``: 1
-        where the exponents are close, 2 elsewhere. ``done`` caches results.
+        """Return `node` with each choice that depends on ``are_close``, whether exponents are close, replaced by one
+        branch: the first one for ``which`` 1, the second for 2. ``done`` caches results.
         """
         if node in done:
             return done[node]
@@ -160,8 +162,9 @@ class ScaleChoices:
         return done[node]
 
     def _factored(self, body: Node, variables: Sequence[int]) -> tuple[list[Node], Node]:
-        """Return ``(factors, rest)`` whose product is `body`: the factors are the exponentials in the common scale that
-        do not depend on ``variables``, also those inside of selects between a value and 0.
+        """Return ``(factors, rest)`` whose product is `body`: the exponentials ``exp(u - maximum)`` in the common scale
+        that do not depend on ``variables``, and the rest. Exponentials are also taken out of selects between a value
+        and 0.
         """
         graph = self.graph
         if body.op == "select" and graph.zero in body.args[1:]:

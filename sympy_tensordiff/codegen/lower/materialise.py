@@ -99,8 +99,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that the node ``by`` needs `node` in the loop nest that fills the array `user`. A costly node gets an
-        array of its own if a second loop nest needs it, or if one needs it several times per entry (``repeated``).
+        """Record that the node ``by`` uses `node` in the loop nest that fills the array `user`. If a second loop nest
+        uses it, or one nest several times per entry (``repeated``), a costly `node` is stored in an array.
         """
         if node in self.arrays:
             return
@@ -206,9 +206,9 @@ def solved_place(node: Node) -> int | None:
 
 
 def cofactor_tangent_labels(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Recognise the derivative of a matrix's cofactors contracted with a matrix X (a directional derivative). Return
-    ``(position, summed, others)``: where X is among the operands, the two labels of the derivative that are summed with
-    X, and its two remaining ones; None for other nodes.
+    """Recognise the contraction of a matrix X with second-order cofactors: the derivative of a cofactor matrix in the
+    direction X. Return ``(position, summed, others)``: the position of X among the operands, the two labels of the
+    cofactors that are summed with X, and their two other labels. None for other nodes.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
@@ -306,9 +306,9 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the largest proper parts of `node` that are worth storing: scalar sums, or functions of sums, that are
-    used elsewhere too and depend on no other indices than `known`. ``totals`` count the uses in all of a kernel, and in
-    all results.
+    """Return the largest proper subexpressions of `node` that are worth storing because they are used elsewhere, too:
+    scalar sums or functions of sums that depend on no other indices than `known`. ``totals`` are two counts of all
+    uses: in the whole kernel, and in all results.
 
     What only one branch of a choice needs is left there, and so is what calls a function of the user's.
     """
@@ -334,8 +334,8 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the nodes below `node` that other nodes use too, and all nodes below them. ``totals`` count the uses of
-    each node in larger expressions that contain `node`.
+    """Return the nodes below `node` that are also used outside of it, and all nodes below them. Each counter in
+    ``totals`` has the numbers of uses of nodes in a larger expression that contains `node`.
     """
     here = uses(node)
     found = {part for part in here if any(total[part] > here[part] for total in totals)}

@@ -57,14 +57,16 @@ Chosen = tuple[Matrix, Matrix, Ranges, Split]
 
 
 class Matrices(Storage):
-    """Finds sums that are matrix products and computes them by library calls. Parameters are those of `Storage`."""
+    """A `Storage`, with the same parameters, that finds sums that are matrix products, and has them computed by library
+    calls.
+    """
 
     trapezoids = False
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return the sum `node` as the read of an array that a library fills by a matrix product, summed over the
-        remaining variables; None if loops are as fast.
+        """Return the matrix product in the sum `node` as a read of the array that a library call fills, summed over the
+        indices that the product leaves. None if plain loops are as fast.
         """
         if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
             return None
@@ -82,8 +84,9 @@ class Matrices(Storage):
         return self.graph.add(terms) if terms else None
 
     def _distributed(self, node: Node, context: Context) -> list[tuple[Number, Chosen]]:
-        """Return ``[(number, plan of a product), ...]`` for a sum `node` of several products, such as ``x[i, k]*y[k, j]
-        + u[i, k]*v[k, j]``: one matrix product for each term. [] if some term is no matrix product.
+        """Split a sum `node` of several products, such as ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` over k, into one matrix
+        product for each term. Return ``[(coefficient, plan of the matrix product), ...]``; [] if a term is not a matrix
+        product.
 
         Only sums of products become several: their rounding errors are those of the products, while a difference of
         two entries may be exact.
@@ -110,8 +113,8 @@ class Matrices(Storage):
         return found
 
     def _adds_products(self, node: Node, variables: Sequence[int]) -> bool:
-        """Return whether `node` is an addition whose terms are all products, up to numbers, and depends on one of the
-        summation ``variables``: a sum over these may then be split into one sum for each term.
+        """Return whether `node` is a sum of products, up to numbers, such as ``a*b - 2*c*d``, and depends on one of the
+        summation ``variables``. A sum over these may then be split into one sum for each product.
         """
         return (
             node.op == "add"
@@ -120,7 +123,9 @@ class Matrices(Storage):
         )
 
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
-        """Yield ways to split the sum `node` into a matrix product and the rest."""
+        """Yield the ways to write the sum `node` as a matrix product that is summed over the remaining indices; each
+        `Split` says which factors and indices belong to the product.
+        """
         terms = Terms(*self.graph.open(node))
         slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None
         yield from self._split_sum(terms, context)
@@ -152,8 +157,8 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
-        """Return the index of the entry of an existing array that is the value of `node` in the loops of `context`;
-        None if no array stores it. (The array itself is not returned.)
+        """Return the index at which an existing array stores the value of `node` in the loops of `context`; None if no
+        array stores it. The array itself is not returned.
         """
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._array_containing(candidate)
@@ -202,16 +207,16 @@ class Matrices(Storage):
         )
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether the variable `v` can be the axis of an array: its range in ``rows`` depends on no other index of
-        loops or sums, and no other range there depends on it.
+        """Whether the variable `v` can be the axis of an array: its constraints in ``rows`` are inequalities that
+        contain no other index of loops or sums.
         """
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> Chosen | None:
-        """Return ``(left, right, ranges, split)`` for the cheapest way to group the factors of `split` into two
-        matrices; ``ranges`` has the range of each of their labels. None if loops are cheaper, or there are too many
-        factors.
+        """Return ``(left, right, ranges, split)``: the cheapest two matrices into which the factors of the sum `split`
+        can be grouped, the range of each of their labels, and the sum that their product computes. None if loops are
+        cheaper, or there are too many factors.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
@@ -242,21 +247,23 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return the number of reads in the operands ``first`` and ``second`` of a matrix product whose last index
-        contains a summed variable, so that they are contiguous along it. It decides between products of equal cost.
+        """Return the number of reads in the two factors of a matrix product, ``first`` and ``second``, that have a
+        summed variable in the last index, so that the sum runs over contiguous memory. Between products of equal cost,
+        more is better.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
-        """Return the product of `factors` as a `Matrix`: its labels are the index forms on which the factors depend,
-        where the summed variables of `split` are labels by themselves.
+        """Return the product of `factors` as a `Matrix` with labels. The labels are the index forms in the factors,
+        such as ``i + 1``; summed variables of `split` are separate labels.
         """
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
     def _ranges(self, pair: tuple[Matrix, Matrix], split: Split) -> Ranges | None:
-        """Return the range of each label of the product of a ``pair`` of matrices. None if this is not a matrix
-        product, or if the range of one label depends on another.
+        """Return the range of each label of the product of a ``pair`` of matrices; ``split`` says which labels are
+        rows, columns and summed over. None if this is not a matrix product, or if the range of one label depends on
+        another.
         """
         both, first, second, summed = split.roles(*pair)
         if not first or not second or not summed:
@@ -333,8 +340,9 @@ class Matrices(Storage):
     # -------------------------------------------------------------- steps
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
-        """Add a step that multiplies the matrices ``first`` and ``second``, and return the read of its array; None if
-        an operand cannot be stored in an array. ``ranges`` has the range of each label.
+        """Add a step that multiplies the matrices ``first`` and ``second``, and return the read of the array that it
+        fills. None if an operand cannot be stored in an array. ``ranges`` has the range of each label, ``split`` says
+        which labels are rows, columns or summed over.
         """
         first, second = self._in_order(first, second, split)
         both, rows, columns, summed = split.roles(first, second)
@@ -371,8 +379,10 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return the matrices ``first`` and ``second`` as left and right operand, in the order in which the innermost
-        index around the sum becomes the last axis of the result.
+        """Return ``(left, right)``: the matrices ``first`` and ``second`` in the order in which the innermost enclosing
+        loop index is the last axis of their product.
+
+        A product with a slanted bound has the matrix with the row label of the bound on the left.
         """
         _, rows, columns, _ = split.roles(first, second)
         is_turned = max(map(split.place, rows)) > max(map(split.place, columns))
@@ -393,9 +403,9 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array, old or new, that contains the entries of `matrix`; None if it cannot
-        be stored. `roles` are three groups of the product's labels: those in both operands and the result, those in
-        `matrix` only, and the summed ones; ``ranges`` has their ranges.
+        """Return ``(name, labels)`` of an array that stores `matrix`, an operand of a matrix product; it is created if
+        necessary. None if it cannot be stored. `roles` has three lists of labels of the product: those in both operands
+        and the result, those in `matrix` only, and summed ones; ``ranges`` has their ranges.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -428,9 +438,9 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return the formula of an entry of `matrix`: the product of its factors, summed over the summed labels that
-        the other operand does not contain. `roles` are three lists of labels of the matrix product: batch labels (in
-        both operands and the result), labels in `matrix` and the result only, and summed labels.
+        """Return the formula of an entry of `matrix`, an operand of a matrix product: the product of its factors,
+        summed over those summed labels that the other operand does not contain. `roles` has three lists of labels:
+        batch labels, labels of `matrix` and the result only, and summed labels.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -440,9 +450,9 @@ class Matrices(Storage):
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
-        """Return the orders of axes in which an array may store `matrix` for a library call, the best one first.
-        `roles` are three groups of the product's labels: those in both operands and the result, those in `matrix` only,
-        and the summed ones.
+        """Return the orders of axes in which an array may store the operand `matrix` of a library call, the best one
+        first. `roles` are three groups of labels: batch labels, which both operands and the result have, those of
+        `matrix` only, and the summed ones.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
@@ -457,8 +467,8 @@ class Matrices(Storage):
         return orders
 
     def _count_reads_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """Return how many reads in the factors of `matrix` have the index `label` last and `other` in an earlier
-        position, so that they are contiguous along `label`.
+        """Return how many reads in the factors of `matrix` are contiguous along the index `label`, but not along
+        ``other``: `label` is in the last index and ``other`` in an earlier one.
         """
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
@@ -478,9 +488,9 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """Return ``(name, labels)`` of an existing array that stores `matrix`; None if there is none. `roles` are three
-        lists of labels of the matrix product: batch labels (in both operands and the result), labels in `matrix` and
-        the result only, and summed labels.
+        """Return ``(name, labels)`` of an existing array that stores `matrix`, an operand of a matrix product; None if
+        there is none. `roles` has three lists of labels of the product: batch labels, those of `matrix` and the result
+        only, and summed ones; ``ranges`` has their ranges.
         """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):
@@ -493,8 +503,8 @@ class Matrices(Storage):
         return None
 
     def _stored_whole(self, tensor: Node) -> Recursion[str | None]:
-        """Return the name of an array with all entries of a tensor, computed first if need be; None if no such array
-        can be made.
+        """Return the name of an array in which all entries of `tensor` are stored: an argument, or a temporary that is
+        computed first. None if no such temporary can be made.
         """
         if tensor.op == "tensor":
             return self.arrays[tensor.data[0]]
@@ -502,9 +512,9 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the node that finishes the sum of `split` after its matrix product: the read ``product`` of an entry
-        of the product, times the factors that are not in it, summed over the remaining variables. For a triangular
-        bound, the terms near the diagonal, which the product lacks, are added to ``product``.
+        """Return the sum of `split`, completed from its matrix product: an entry ``product`` of the matrix product,
+        times the factors that are not in it, summed over the remaining variables. For a triangular sum, the terms near
+        the diagonal that the matrix product lacks are added.
         """
         graph = self.graph
         if split.slant is not None:

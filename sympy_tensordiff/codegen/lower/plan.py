@@ -35,14 +35,14 @@ class Context:
 
     @property
     def dimension(self) -> int:
-        """The number of independent indices among the axes and loops: their number, minus one for each equation between
-        them.
+        """The number of independent indices of a loop nest: the number of its axes and loop variables, minus one for
+        each equation between them.
         """
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 
     def inside(self, variables: Sequence[int], rows: Sequence[Constraint]) -> Context:
-        """Return the context inside of further loops over `variables`, where `rows` hold as well."""
+        """Return the context inside of loops nested in this one: over `variables`, bounded by `rows`."""
         return Context((*self.variables, *variables), (*self.rows, *rows))
 
 
@@ -64,8 +64,9 @@ class StorageCandidate:
 
     @property
     def axis_count(self) -> int:
-        """The number of axes to compare with the number of loops around the value: one less than the array has if an
-        axis is a floor quotient, as in ``x[floor(i/2)]``, since this axis is shorter than its loop.
+        """The number of axes of the stored array, to be compared with the number of loops around the value. An array
+        with a floor quotient as index, such as ``floor(i/2)``, counts one axis less, since it is shorter than the
+        loops.
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
@@ -121,8 +122,8 @@ class Planner:
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store it;
-        None if one of them has no bounds. Bounds that contain quotients are used only if ``rounded``.
+        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store its
+        values. None if one of them has no bounds; only with ``rounded`` may the bounds contain quotients.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
@@ -152,9 +153,8 @@ class Planner:
         return tuple([form.substitute(names) for form in forms]), Context(loops, tuple(rows))
 
     def _domain(self, forms: Sequence[Affine], axes: Sequence[int], context: Context, rounded: bool) -> Domain | None:
-        """Return ``(constraints, lower bounds, upper bounds)`` of new variables `axes` that take the values of `forms`
-        in the loops of `context`; None if one has no bounds. Bounds that contain quotients are used only if
-        ``rounded``.
+        """Return ``(constraints, lower bounds, upper bounds)`` of the new variables `axes`, which stand for `forms` in
+        the loops of `context`; None if one of them has no bounds. With ``rounded``, the bounds may contain quotients.
         """
         rows = self._needed(forms, axes, context)
         if rows is None:
@@ -193,8 +193,9 @@ class Planner:
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
-        """Return linearly independent index forms, such as ``i + k``, of which all indices in `node` are integer
-        combinations. Indices that contain a variable in `units` are split into single variables.
+        """Return linearly independent index forms, such as ``i + k``: all indices in `node` are integer combinations of
+        these. An index that contains a variable in `units` is split into single variables. ``context`` has the loops
+        around `node`.
         """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
@@ -211,8 +212,8 @@ class Planner:
     def candidate_over(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
     ) -> StorageCandidate | None:
-        """Return `node` as a function of the index forms `labels`, whose `ranges` are given, so that an array can store
-        it; None if it is not a function of these.
+        """Return `node` as an array could store it: as a function of the index forms `labels`, one for each axis, with
+        their `ranges` as pairs ``(lowest, highest)``. None if it is not a function of these forms.
         """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
@@ -243,7 +244,7 @@ class Planner:
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """Return `node` with `variables` renamed to standard names, in order of occurrence, so that expressions that
+        """Return `node` with `variables` renamed to standard names, in their order of occurrence. So expressions that
         differ only in these names become equal.
         """
         key = node, tuple(variables)
@@ -278,16 +279,16 @@ class Planner:
     def _over_axes(
         self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]
     ) -> Node:
-        """Return `node` with each variable in `used` replaced by a combination of the variables `axes`. Its
-        coefficients are the row of the matrix `inverse` with the variable's number.
+        """Return `node` with each variable in `used` replaced by a combination of the new variables `axes`. Row k of
+        the matrix `inverse` has the coefficients for ``used[k]``.
         """
         values = [Affine.variable(axis) for axis in axes]
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return ``(forms, combinations)``: independent index forms of which all indices in `node` are integer
-        combinations, and a dictionary from each loop variable to its coefficients on these forms.
+        """Return ``(forms, combinations)`` for the indices in `node`: independent index forms of which all indices are
+        integer combinations, and a dictionary that writes each loop variable as a combination of these forms.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
@@ -304,8 +305,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
-        """Return the constraints on `axes`, new variables with ``axis == form`` for each of the `forms`, that follow
-        from the loops of `context`: the loop variables are eliminated. None if the constraints have no solution.
+        """Return the constraints that hold for the new variables `axes`, which are equal to `forms`, in the loops of
+        `context`; the loop variables are eliminated. None if they cannot hold.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -315,8 +316,8 @@ class Planner:
     def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Return ``(lows, highs)``, the lower and upper bounds of `axis` that follow from `rows`, as forms in the
-        sizes: the variables `others` are eliminated. Bounds with quotients are included only if ``rounded``.
+        """Return ``(lower bounds, upper bounds)`` of `axis` that follow from the constraints `rows`, as forms in the
+        sizes only: the variables `others` are eliminated. Bounds with quotients are included only if ``rounded``.
         """
         projected = project(rows, others, self.facts)
         lows, highs = [], []
@@ -371,9 +372,10 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the coefficient vectors `basis` sorted by the first reads in `node` that have them as indices, where reads
-    with the most variables come first. The result does not depend on the order of terms in an addition. `used` are the
-    variables of the coefficients.
+    """Sort the coefficient vectors in `basis` by the first read in `node` that has the vector as an index; reads with
+    the most variables come first. The coefficients are those of the variables `used`.
+
+    The result does not depend on the order of terms in an addition.
     """
     keys = frozenset(used)
     reads = [part for part in reachable(node) if part.op == "read" and not keys.isdisjoint(part.free)]
@@ -407,7 +409,9 @@ def _units(count: int) -> list[tuple[int, ...]]:
 
 
 def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: Rows) -> bool:
-    """Whether the range of `variables` is nonempty wherever `facts` hold."""
+    """Whether the range ``rows`` of `variables` provably contains a point for all values of the other variables that
+    satisfy `facts`. False if the constraints are not simple enough for a proof.
+    """
     for v in reversed(variables):
         around, own = partition(rows, [v])
         if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
@@ -440,9 +444,8 @@ def is_rounded(node: Node, variables: frozenset[int]) -> bool:
 
 
 def _as_bound(form: Affine) -> Affine:
-    """Return a form of a constraint such that its only bound variable has the coefficient -1: ``p - k`` for ``p - k``
-    and for ``k - p``, with k bound. So the two bounds of k compare equal. Forms with several bound variables are
-    unchanged.
+    """Return ``form`` or ``-form``, whichever has a negative coefficient of its only bound variable: ``p - k`` for
+    ``k - p`` with k bound. The two bounds of k then compare equal. Forms with several bound variables are unchanged.
     """
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form

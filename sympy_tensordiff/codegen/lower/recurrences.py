@@ -73,9 +73,8 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 
 def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
-    """Return `arguments` with the ranges of index-array entries that the recurrences `steps` need: an array that a step
-    reads as an index gets the range of that index. Raise `UnsupportedError` if two uses of one argument need different
-    ranges.
+    """Return `arguments` in which each index array that the recurrences `steps` read gets the range that its entries
+    must have. Raise `UnsupportedError` if two uses of one array need different ranges.
     """
     found = {argument.name: argument for argument in arguments}
     for step in steps:
@@ -112,9 +111,8 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return checks of sizes in place of the data checks of a time step: a read that is executed only for some entries
-    of index arrays must be in bounds for all entries. Raise `UnsupportedError` if the index of the read contains such
-    an entry and may be out of bounds.
+    """Return checks of sizes in place of the data checks of a time step: a read that happens only for certain index
+    data must always be in bounds. Raise `UnsupportedError` if the index itself contains data and may be out of bounds.
     """
     found = []
     for check in step.body.data_checks:

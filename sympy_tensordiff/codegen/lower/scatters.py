@@ -48,9 +48,9 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes` (with bounds ``rows``), into ``(node, scatters)``: a
-    node to be computed for each entry, and terms like ``y[p[k]] += v[k]`` that are added to entries that data select.
-    ``guard`` has further conditions on the entries.
+    """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: the formula to compute
+    for each entry, and terms like ``y[p[k]] += v[k]``, which are added to entries that data select. ``rows`` and
+    ``guard`` are the bounds of the axes and further conditions.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -93,8 +93,8 @@ def split_scatters(
 
 
 def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each maximum of ``v[k] if p[k] == i else -oo`` restricted to the points with ``p[k] == i``.
-    One pass can then compute it for all i. Minima are treated in the same way.
+    """Return `roots` with each maximum over k of ``v[k] if p[k] == i else -oo`` written as the maximum over the k with
+    ``p[k] == i``, so that one pass over k can compute it for all i. Minima are treated in the same way.
     """
     is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
     return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)
@@ -121,7 +121,9 @@ def _over_segment(graph: Graph, node: Node) -> Node:
 
 
 def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
-    """Return whether `term` is a select that is 0 where `equation` is true and `left_out` (an infinity) elsewhere."""
+    """Return whether `term` is a select with the value 0 where `equation` is true, and the value `left_out`, an
+    infinity, elsewhere.
+    """
     if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
         return False
     sides = term.args[0].args
@@ -136,9 +138,11 @@ MAX_SELECTIONS = 16
 
 
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each sum split by the integer-array entries that select its terms: ``Sum_k ([p[k] == i] -
-    [q[k] == i])*v[k]`` becomes two sums, one for ``p`` and one for ``q``, each of which a single loop over k can
-    scatter to all i. Functions of i alone are moved in front of these sums, to be called once for each i.
+    """Return `roots` with each sum split by the integer arrays that select its terms: ``Sum_k ([p[k] == i] - [q[k] ==
+    i])*v[k]`` becomes one sum for ``p`` and one for ``q``. A single loop over k can then scatter each of these to all
+    i.
+
+    Functions of i alone are moved in front of these sums, to be called once for each i.
 
     Where the sum is 0, so is the product, as an empty sum is 0 whatever the function is.
     """
@@ -146,8 +150,9 @@ def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _sorted_by_selection(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as one sum for each selection of its terms by integer-array entries, with functions that do
-    not depend on the summed indices in front of it; other nodes unchanged.
+    """Return the sum `node` as one sum for each equation, such as ``p[k] == i``, by which entries of integer arrays
+    select its terms. Costly functions that do not depend on summed indices are factors in front. Other nodes are
+    unchanged.
     """
     if node.op != "sum":
         return node
@@ -171,14 +176,14 @@ def _sorted_by_selection(graph: Graph, node: Node) -> Node:
 
 
 def _is_called_often(factor: Node) -> bool:
-    """Return whether `factor` is a costly function of an index, not of numbers alone."""
+    """Return whether `factor` is a costly function that depends on an index, so that a loop calls it many times."""
     return is_dear(factor) and bool(factor.free)
 
 
 def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
-    """Return `body` as a sum of values, sorted by the integer-array entries that select them: a dictionary from
-    equations such as ``p[k] == i`` to the values that are added where these hold. None if there are no guards, or more
-    than `MAX_SELECTIONS` selections.
+    """Return `body` as a dictionary from selections, the equations under which a value counts, to the values that are
+    added under them: ``{p[k] == i: [x[k]]}`` for ``[p[k] == i]*x[k]``. None if there are no guards, or more than
+    `MAX_SELECTIONS` selections.
     """
     if body.is_guard_free:
         return None
@@ -192,8 +197,9 @@ def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
 def _sorted_values(
     graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
 ) -> dict[Rows, list[Node]] | None:
-    """Return the addition, product or guard `node` as a sum of values for each selection, as `_by_selection` does,
-    given those of its arguments in ``known``. None if there are too many selections, or several factors have them.
+    """Return the addition, product or guard `node` as a dictionary from selections, such as ``p[k] == i``, to the
+    values that are added under them (see `_by_selection`). ``known`` has these dictionaries for its arguments. None if
+    there are too many selections, or if several factors have some.
     """
     parts = [known[arg] for arg in node.args]
     if node.op == "guard":
@@ -230,8 +236,9 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the integer-array entry with which a reduction compares the entries of the same array: ``r[q]`` in ``Sum_i
-    v[i]*[r[i] == r[q]]``, where q is one of `variables`. None if there is none.
+    """Return the integer-array entry ``r[q]`` for a reduction that selects terms by comparing it with entries of the
+    array, such as ``Sum_i v[i]*[r[i] == r[q]]``. Its index q must be one of `variables`, outside of the reduction. None
+    if there is no such entry.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -247,8 +254,8 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return one sum per term for a sum of an addition: ``[Sum a, Sum b]`` for ``Sum (a + b)``; any other reduction as
-    the only element of a list.
+    """Split a sum of an addition into one sum for each term: ``[Sum a, Sum b]`` for ``Sum (a + b)``. Any other
+    reduction is returned as the only item of a list.
     """
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
@@ -279,9 +286,9 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def solved_equation(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation in `rows` that determines one of `axes`: with
-    `by_data`, an equation with integer-array entries, such as ``p[k] == i``, else one without, such as ``i == j``. None
-    if there is none.
+    """Return ``(equation, axis, value)`` for the first equation in `rows` that can be solved for one of `axes`; None if
+    there is none. With `by_data`, only equations with entries of integer arrays count, such as ``p[k] == i``; without,
+    only others.
     """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:
@@ -305,9 +312,9 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node` times `others` as a scatter: loops over its terms, each of which is added to the
-    entry over `axes` that data select. ``guard`` is a further condition. None if the loops cannot be nested so that
-    each is bounded by outer ones.
+    """Return the reduction `node` times `others`, for the indices `axes` in the range `rows` and under the condition
+    ``guard``, as a scatter: loops that add each term to the entry that integer arrays select. None if the bounds of a
+    loop would depend on inner loops.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -367,8 +374,8 @@ def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
-    """Return whether the inequality `row` can bound the loop over `v`: it contains none of the `later` variables, and
-    `v` only linearly.
+    """Return whether the inequality `row` can bound the loop over `v`: it contains `v` linearly, and no variable in
+    ``later``, of a loop inside of this one.
     """
     alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
     return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
@@ -389,9 +396,9 @@ def _with_loops_in_order(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter that adds `value` at `index` where ``tests`` hold, in loops over `variables` and the `free`
-    axes, bounded by ``rows``. The outermost loops are those bounded by sizes alone, then come the `free` axes, then the
-    others, each bounded by outer ones.
+    """Return the scatter that adds `value` at `index` where ``tests`` hold, with its loops in order: first those over
+    `variables` bounded by sizes alone, then those over the `free` axes, then the others. ``rows`` are the bounds of the
+    loops.
 
     The first ones run in the memory order of the integer array.
     """
@@ -436,9 +443,9 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes` (of lengths ``extents``) where ``guard`` holds, into
-    ``(node, scatters)``: a node for all entries, and the terms that are 0 off a diagonal, as scatters over the
-    diagonal.
+    """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: the formula of all
+    entries, and the terms that are 0 outside of a diagonal, as scatters over the diagonal only. ``extents`` are the
+    lengths of the axes, ``guard`` their conditions.
 
     ``facts`` are the constraints on the sizes.
     """
@@ -479,8 +486,8 @@ class _Diagonal:
         self.index = {key: place.substitute(new) for key, place in self.index.items()}
 
     def stride(self, row: Constraint, axis: int, first: Affine) -> None:
-        """Replace `axis` by ``first + m*k``, with a new axis k, since only every m-th index satisfies the congruence
-        ``row``, such as ``i mod m == 1``.
+        """Replace the variable `axis` by ``first + m*k`` with a new variable k, because the congruence ``row``, such as
+        ``i mod m == 1``, holds for every m-th value only.
         """
         new, step = self.graph.fresh(self.graph.names[axis]), row.modulus
         order = [new if key == axis else key for key in self.left]
@@ -489,8 +496,9 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter that adds `value`, the formula of the entries, at each entry of the diagonal; None if no
-        equation or congruence restricts the axes. Conditions that follow from `facts` are not tested.
+        """Return a scatter that adds `value`, the formula of the entries, at each entry of a diagonal (or other
+        subset), so that no loop visits the other entries. None if no equation or congruence restricts the axes.
+        Conditions that `facts` imply are not tested.
         """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):
             return None

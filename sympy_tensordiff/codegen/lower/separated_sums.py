@@ -24,15 +24,15 @@ Scaled = tuple[Number, list[Node]]
 
 
 def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Node, Sequence[int]], bool]) -> list[Node]:
-    """Return `roots` with sums split so that each one reads memory in one order: ``Sum_j (A[i, j] + A[j, i])*x[j]``
-    becomes two sums. A sum stays whole if ``is_shared(sum, axes)`` says that it is used elsewhere too.
+    """Return `roots` with sums split so that each new sum reads memory in one order: ``Sum_j (A[i, j] + A[j, i])*x[j]``
+    becomes two sums. A sum for which ``is_shared(sum, axes)`` is true, because it is used elsewhere too, is unchanged.
     """
     return [_with_separated_sums(graph, root, is_shared) for root in roots]
 
 
 def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Sequence[int]], bool]) -> Node:
-    """Return `root`, a comprehension or a scalar, with each of its outermost sums split into sums that read memory in
-    one order, unless `is_shared`; `root` itself if nothing changes.
+    """Return `root`, a comprehension or a scalar, with its outermost sums split into sums that each read memory in one
+    order. A sum is not split if ``is_shared(sum, variables)``; `root` itself is returned if nothing changes.
     """
     variables: tuple[int, ...] = ()
     body = root
@@ -57,8 +57,9 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Return the sum `node`, in loops over `axes`, as several sums, one for each index along which some of its terms
-    read contiguously. It is unchanged if that is the same index for all terms.
+    """Split the sum `node` into several sums if its terms read contiguously along different indices: one sum for each
+    of these indices, so that each can have its own innermost loop. Otherwise return `node`; `axes` are the indices of
+    the loops around it.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,
@@ -131,5 +132,5 @@ def _is_read(factor: Node) -> bool:
 
 
 def _is_short(extent: Affine) -> bool:
-    """Return whether a loop over an axis of this `extent` will be unrolled."""
+    """Return whether `extent` is a constant so small that a loop over the axis will be unrolled."""
     return bool(extent.is_constant and extent.constant <= UNROLLED)

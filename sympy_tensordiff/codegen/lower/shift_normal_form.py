@@ -22,8 +22,9 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return the candidate shifted along its axes by integers or sizes: if an earlier candidate differs from it by
-        such a shift only, it becomes equal to that one.
+        """Return the candidate `found` in a normal form: shifted along its axes, by integers or sizes, so that it
+        equals the first candidate that differs from it by such shifts only. ``x[i + 1]`` and ``x[i]`` can then share an
+        array.
         """
         starts = _least_shifts(found)
         first = self._first.setdefault(
@@ -57,8 +58,8 @@ def _shifted_candidate(graph: Graph, found: StorageCandidate, by: Sequence[Affin
 
 
 def _shift_substitution(found: StorageCandidate, by: Sequence[Affine]) -> dict[int, Affine]:
-    """Return the dictionary from the axes of the candidate to ``axis + shift``, for the shifts ``by``; axes with the
-    shift 0 are left out.
+    """Return the substitution of ``axis + shift`` for each axis of the candidate ``found``, as a dictionary; ``by`` has
+    the shift of each axis. Axes with the shift 0 are left out.
     """
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n != Affine()}
 

@@ -60,8 +60,8 @@ MOST_PRODUCTS = 60
 
 @dataclass(frozen=True)
 class Instance:
-    """A use of a value that occurs at several shifted indices: ``node`` is ``number`` times the value of ``candidate``
-    at an index. ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
+    """A use of a value that is also used at shifted indices. ``node`` is ``number`` times the value of ``candidate`` at
+    some index: ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
     """
 
     node: Node
@@ -74,8 +74,8 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions that one loop nest computes in each iteration (``nodes``), with those of their subexpressions
-    that arrays store or could store.
+    """The expressions that one loop nest computes in each iteration (``nodes``), together with the subexpressions that
+    arrays store, or could store so that they are not computed again.
     """
 
     nodes: tuple[Node, ...]
@@ -98,13 +98,15 @@ class _LoopBody:
         return node.free.isdisjoint(self.context.variables)
 
     def store(self, node: Node) -> None:
-        """Record that an array stores `node`: this loop reads it, and does not compute its subexpressions."""
+        """Record that `node` is stored in an array, so that this loop reads the array instead of computing the
+        subexpressions of `node`.
+        """
         self.stored.add(node)
         self.is_changed = True
 
     def find_groups(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Store in ``self.structures`` the subexpressions ``values``, each with its guards, by their group numbers, and
-        return these numbers. ``number(node)`` is the group of a node, the same for nodes that are equal up to indices.
+        """Group the subexpressions ``values``, pairs of a node and its guards, by ``number(node)``, which is the same
+        for nodes that are equal up to indices. Store the groups in ``self.structures``, and return their numbers.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -126,8 +128,8 @@ class _Candidate(NamedTuple):
 
 
 def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
-    """Return the body of each loop nest that computes one of `entries` or a reduction in them. A reduction that occurs
-    several times has one body.
+    """Return the bodies of the loop nests that compute `entries`: one for each entry, and one for each reduction in
+    them, however often it occurs.
     """
     found: list[_LoopBody] = []
     stack = [(entry, Context((), ())) for entry in reversed(entries)]
@@ -208,8 +210,9 @@ class Shifts:
             places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Find the values in the loop `bodies` for which `survey` chose arrays, and record in `members` the array and
-        index of each. ``is_array`` says whether the bodies are entries of an array, not terms of a reduction.
+        """Find in the loop `bodies` the values for which `survey` chose arrays, and record in ``self.members`` from
+        which array and index each is read. With ``is_array``, the bodies are entries of an array, else terms of a
+        reduction.
         """
         if not self.domains:
             return
@@ -227,8 +230,8 @@ class Shifts:
 
     def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
         """Return the sets of factors that two products in loop bodies have in common, the largest first: ``{exp(x),
-        1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. Factors are given by their structures, with the
-        number of each.
+        1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. A factor is given as a pair ``(number of its
+        structure, multiplicity)``.
 
         At least two of them call functions: one factor is stored itself, and to multiply again is no work.
         """
@@ -247,7 +250,9 @@ class Shifts:
         return sorted(found, key=lambda common: (-found[common], sorted(common)))
 
     def _factors(self, product: Node) -> dict[int, list[Node]]:
-        """Return the factors of ``product`` that are no numbers, by the numbers of their structures."""
+        """Return the factors of ``product`` except numbers, grouped by structure: a dictionary from the number of a
+        structure to the factors that have it. ``x[i]`` and ``x[i + 1]`` have the same structure.
+        """
         found: dict[int, list[Node]] = {}
         for factor in product.args:
             if factor.op != "const":
@@ -255,8 +260,8 @@ class Shifts:
         return found
 
     def _partial_products(self, part: Node) -> Iterator[Node]:
-        """Yield the products of those factors of the product ``part`` that other products have as well; nothing for
-        other nodes.
+        """Yield the products of factors of the product ``part`` that occur together in another product, too: ``a*b``
+        for ``a*b*c`` if there is also ``a*b*d``. Yield nothing for other nodes.
         """
         if part.op != "mul" or not self._common_factors:
             return
@@ -314,8 +319,8 @@ class Shifts:
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
     def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
-        """Return that value among `uses`, all equal up to indices, whose storage saves the most operations; None if
-        storing does not pay.
+        """Return the candidate for an array whose storage saves the most operations, among `uses` of values that are
+        equal up to indices; each is a loop body, a value and its guards. None if storing does not pay.
         """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
@@ -374,13 +379,15 @@ class Shifts:
             stack += new
 
     def _is_storable(self, place: _LoopBody, node: Node) -> bool:
-        """Return whether the value `node` in the loop body ``place`` may be stored, and is enough work for that."""
+        """Return whether the value `node` in the loop body ``place`` may be stored in an array and costs enough work
+        for that. The array must not be too large, and `node` must not call a user function.
+        """
         is_small = self._is_as_small(node, frozenset(place.context.variables)) and is_number(node)
         return is_small and self._is_work(place, node) and not self._calls_user_function(node)
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array for `node` takes no more memory than some tensor of the program: a tensor with at
-        least as many axes, or one whose read in `node` contains all `variables` on which `node` depends.
+        """Return whether an array for `node` is known to be no larger than some tensor of the program: one with as many
+        axes, at least two, or one whose read in `node` contains all `variables` that occur in `node`.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True
@@ -435,8 +442,8 @@ class Shifts:
         return found if is_small else None
 
     def common_domain(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one storage candidate that has the points of all `candidates`. None if it has no bounds, or if filling
-        its array would read out of bounds.
+        """Return one storage candidate whose points include those of all `candidates`, which store the same value. None
+        if an axis has no bounds, or if filling its array would read out of bounds.
         """
         first, facts = candidates[0], self.planner.facts
         rows = dict.fromkeys(row for one in candidates for row in one.rows)
@@ -456,8 +463,8 @@ class Shifts:
         return first if self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
-        """Return whether the extents of an array for `candidate` are provably at most those of some tensor of the
-        program, with its axes in some order; the array is then no larger than this tensor.
+        """Return whether an array for `candidate` is provably no larger than some tensor of the program: with its axes
+        in a suitable order, each extent is at most that of the tensor.
         """
         facts = self.planner.facts
         if any(len(low) != 1 for low in candidate.lows):
@@ -502,8 +509,8 @@ class Shifts:
         return known[node]
 
     def _work_at(self, place: _LoopBody, node: Node) -> int:
-        """Return an estimate of the number of operations for `node` in the loop body `place`, without subexpressions
-        that are loop-invariant or read from arrays.
+        """Estimate the number of operations that `node` takes in the loop body `place`. Loop-invariant subexpressions,
+        and those read from arrays, do not count.
         """
         # The rest of a product without its number may be no part of the loop itself.
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
@@ -515,8 +522,11 @@ class Shifts:
 
 
 def _tests_of_data(candidate: StorageCandidate, context: Context) -> Rows:
-    """Return the constraints in `context` on entries of integer arrays, over the axes of `candidate`; () where an axis
-    is not a single loop index. An index that only an equation with such entries determines is replaced by its value.
+    """Return the constraints in `context` that contain entries of integer arrays, such as ``p[i] >= 2``, written in the
+    axes of `candidate`. Return () if an axis is not a single loop index.
+
+    Other loop indices are eliminated by equations with such entries, as j by ``j == p[i]``. A constraint with an index
+    that cannot be eliminated is left out.
     """
     axes = {form: axis for axis, form in zip(candidate.axes, candidate.forms, strict=True)}
     names = {v: Affine.variable(axes[place]) for v in context.variables if (place := Affine.variable(v)) in axes}
@@ -562,9 +572,9 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, as ``u[v] +
-    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``; at the index ``start`` it has the value that `node` has at
-    ``v``. None if no read is shifted, or if ``v`` also occurs outside of such reads.
+    """Return ``(node, start)``: `node` with its periodic reads shifted along ``v`` so that the smallest shift is 0, as
+    ``u[Mod(v - 1, n)] + u[v]`` becomes ``u[v] + u[Mod(v + 1, n)]``. The new node has the old value at the index
+    ``start``, here ``Mod(v - 1, n)``. None if no read is shifted, or if ``v`` occurs elsewhere.
 
     None also where ``v`` is not the index of a whole axis.
     """
@@ -584,7 +594,9 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return a read with its periodic indices that contain ``v`` shifted; other nodes unchanged."""
+        """Return a read of a tensor with its periodic indices, such as ``Mod(v - 1, n)``, shifted so that the smallest
+        shift of ``v`` in all reads is 0. Other nodes are unchanged.
+        """
         if part.op != "read":
             return part
         return graph.read(part.args[0], [moved.get(form, form) if v in form.atoms() else form for form in part.data])
@@ -602,7 +614,9 @@ def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
 
 
 def remainder(form: Affine, extent: Affine) -> Affine:
-    """Return ``Mod(form, extent)``. A single variable is returned as it is, since it is less than `extent` already."""
+    """Return ``Mod(form, extent)``. A form without a constant is returned as it is: it is an index, and less than
+    `extent` already.
+    """
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
 
@@ -624,8 +638,8 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Return whether the value of `node` is a number and not a condition: False for a select between conditions, True
-    for other nodes. (The caller excludes comparisons and other conditions.)
+    """Return whether the value of `node` is a number: False only for a select between conditions. (The caller excludes
+    comparisons and other conditions.)
     """
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 

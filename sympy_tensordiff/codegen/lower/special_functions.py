@@ -20,8 +20,8 @@ Function = Callable[..., Any]
 
 
 class Special(NamedTuple):
-    """A special function computed by SciPy: the names of the SciPy functions used, a formula of them for arrays, and
-    one for compiled code (None if there is none).
+    """A special function that SciPy computes: the names of the SciPy functions used, a function that builds its formula
+    for arrays from these, and one for compiled code (None if there is none).
     """
 
     names: tuple[str, ...]
@@ -38,7 +38,9 @@ def _from_scipy(*names: str, formula: Callable[..., Function] | None = None) -> 
 
 
 def _for_arrays(name: str, formula: Callable[..., Function]) -> Special:
-    """Return the record of a function that `formula` builds from the SciPy function `name`, for arrays only."""
+    """Return the record of a special function for arrays only, not for compiled code: ``formula(f)`` makes it from
+    ``f``, the SciPy function `name`.
+    """
     return Special((name,), formula, None)
 
 
@@ -244,13 +246,15 @@ _PLAIN: dict[int, Callable[[Any], Function]] = {
 
 
 def _result_of_two(function: Any, part: int) -> Function:
-    """Return a function of x that calls `function`, which writes two results to memory, and returns result number
-    `part`.
+    """Return a function of x that calls the C function `function`, which writes two results, and returns the one at
+    position `part`, 0 or 1.
     """
     empty = np.empty
 
     def one_of_two(x: float) -> Any:
-        """Return one of the two results that the C function `function` writes at `x`: the one at position `part`."""
+        """Return result number ``part`` of the two that the C function ``function`` computes at `x` and writes to
+        memory.
+        """
         results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
         return results[part]
@@ -265,7 +269,9 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return one of the four results that the C function `function` writes at `x`: the one at position `part`."""
+        """Return result number ``part`` of the four that the C function ``function`` computes at `x` and writes to
+        memory.
+        """
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)
         return results[part]

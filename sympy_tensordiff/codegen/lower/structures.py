@@ -11,9 +11,9 @@ _INDEXED = frozenset({"index", "read", "guard", "comprehension", *RANGED})
 
 
 class Structures:
-    """Assigns the same number to nodes of the same structure, which are equal up to indices and the order of arguments,
-    such as ``x[i]**2`` and ``x[j + 1]**2``, and records the numbers of stored nodes. This is a quick test before nodes
-    are matched.
+    """Numbers the structures of nodes: nodes that are equal up to indices and the order of arguments, such as
+    ``x[i]**2`` and ``x[j + 1]**2``, get the same number. It records the numbers of stored nodes, for a quick test
+    whether an array may contain a node.
 
     Two nodes that are equal after a change of indices have one number. So only for a node whose number is known to have
     an array the change of indices, which rebuilds all that is below the node, is worth finding. Each node of a graph is
@@ -35,8 +35,8 @@ class Structures:
         return self.number(node) in self.stored
 
     def number(self, node: Node) -> int:
-        """Return the number of the structure of ``node``, which all nodes share that equal it up to indices and the
-        order of arguments and, unless ``has_numbers``, up to numeric factors.
+        """Return a number that identifies the structure of ``node``. Two nodes have the same number if they are equal
+        up to indices and the order of arguments and, unless ``has_numbers``, up to numeric factors.
         """
         for part in reachable(node, known=self._of):
             own = None if part.op in _INDEXED else part.data

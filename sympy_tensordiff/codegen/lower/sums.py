@@ -47,8 +47,8 @@ class Exchanged(NamedTuple):
 
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and those inner sums
-    that several expressions use: storing them in arrays pays.
+    """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and the inner sums
+    that several expressions use, which are worth an array.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
@@ -76,7 +76,8 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Return ``(roots, inner sums)`` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]``
-    if the inner sum also occurs elsewhere. A sum is split into two if the inner sum has half of its terms.
+    if the inner sum also occurs elsewhere. If only half of the terms of a sum occur elsewhere, it is split into two
+    sums first.
     """
     sums = [part for part in reachable(*roots) if part.op == "sum"]
     halves = _halves(graph, planner, sums)
@@ -86,8 +87,8 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
     shared: set[Node] = set()
 
     def nested(node: Node) -> Node:
-        """Return the sum `node` written as a sum around an inner sum that also occurs elsewhere, and record the inner
-        sum; other nodes unchanged.
+        """Return the sum `node` as a sum around an inner sum that also occurs elsewhere, and add the inner sum to
+        ``shared``. Other nodes are unchanged.
         """
         if node.op == "sum" and len(graph.bound(node)) in lengths:
             split = _with_known(graph, planner, node, known)
@@ -106,9 +107,11 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to split each of `sums` into two sums, each with half of the terms of an addition in the summand,
-    as a dictionary ``{half: (sum, half, other half)}``; the outer indices of the key have standard names. Terms that
-    may cancel exactly stay together.
+    """Return the ways to split each of `sums` in two: ``Sum_j (a_j + b_j)*c_j`` into the halves ``Sum_j a_j*c_j`` and
+    ``Sum_j b_j*c_j``. The result is a dictionary ``{half: (sum, half, other half)}``, the keys with standard names for
+    the outer indices.
+
+    Only additions with an even number of terms are split; terms that may cancel exactly stay together.
     """
     found: dict[Node, tuple[Node, Node, Node]] = {}
     for whole in sums:
@@ -157,8 +160,8 @@ MAX_SPLIT = 4
 
 
 def _with_known(graph: Graph, planner: Planner, node: Node, known: Container[Node]) -> tuple[Node, Node] | None:
-    """Return ``(sum, inner)`` if `node` can be written as an outer sum over an inner sum that is in ``known``: the new
-    sum, and that inner sum; else None.
+    """Return ``(sum, inner)`` if the sum `node` can be written as a nested sum whose inner sum is in ``known``: the
+    nested sum, and its inner one. None for other sums.
     """
     variables, rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -186,8 +189,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums that depend on one outer index, such as ``S[k]``, and are used several times in `parts`: by a
-    maximum and a sum, or in ``log(S[k])`` and ``1/S[k]``.
+    """Return the sums in `parts` that depend on one outer index, such as ``S[k]``, and are used in several ways: in
+    ``log(S[k])`` and in ``1/S[k]``, or in a maximum over k and in a sum. Storing them in arrays pays.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
@@ -205,8 +208,8 @@ def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums in the body of `binder` (a sum or comprehension) that depend on one index of its loops, with this
-    index renamed to a standard name. Inner sums and comprehensions are not entered.
+    """Return the sums in the body of `binder`, a sum or comprehension, that depend on exactly one index bound around
+    them. In the result, this index has a standard name. Inner sums and comprehensions are not entered.
     """
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
@@ -249,7 +252,7 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
 
 
 def _outer_variables(node: Node) -> set[int]:
-    """Return the indices in `node` that an enclosing sum or comprehension binds. They are the negative variables."""
+    """Return those free indices of `node` that an enclosing sum or comprehension binds. Their numbers are negative."""
     return {v for v in node.free if v < 0}
 
 
@@ -274,8 +277,8 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 
 
 class Opened(NamedTuple):
-    """A term of an addition as ``number * Sum(prod(factors))``: the factors in front of its sum are moved into the sum,
-    so that two such sums can be merged.
+    """A term of an addition as ``number * Sum(prod(factors))``, so that sums over equal ranges can be merged: factors
+    in front of the sum are moved into it.
 
     Sums over equal ranges, which depend on the same indices, have the same ``variables``. The sum as it was depends on
     ``free``; a factor that was outside of it may depend on more.
@@ -315,8 +318,8 @@ def _sums_in(graph: Graph, term: Node) -> list[Node]:
 
 
 def _with_merged_sums(graph: Graph, addition: Node, single: Mapping[Node, Sequence[Node]]) -> Node:
-    """Return `addition` with pairs of terms merged into single sums, until no two can be merged. ``single`` maps each
-    term to the sums in it that are used once.
+    """Return `addition` with pairs of terms merged into a single sum each, ``Sum_j a[j]*b[j] + Sum_j a[j]*c[j]`` into
+    ``Sum_j a[j]*(b[j] + c[j])``. ``single`` maps each term to the sums in it that nothing else uses.
     """
     if len(single) < 2:
         return addition
@@ -345,8 +348,8 @@ def _with_merged_sums(graph: Graph, addition: Node, single: Mapping[Node, Sequen
 def _with_factors_in_sum(
     graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]
 ) -> Opened:
-    """Return `term`, a product with the sum `node`, as a single sum with all factors inside of it, for merging with
-    other terms. ``spaces`` caches the variables of each range, so that sums over equal ranges get equal variables.
+    """Return `term`, a product in which one factor is the sum `node`, as one sum with the other factors moved inside.
+    ``spaces`` caches variables by range, so that sums over equal ranges have equal variables and can be merged.
     """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}
@@ -361,8 +364,9 @@ def _with_factors_in_sum(
 
 
 def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return the sum of two terms as a single sum. None if the ranges of their sums differ, if no common factor depends
-    on the summed index, or if the single sum takes more work.
+    """Return the sum of two terms, each a sum over one range, as a single sum with the common factors written once.
+    None if the ranges differ, if no common factor depends on a summed index, or if the terms then depend on more
+    indices than before.
     """
     if one.range != two.range:
         return None

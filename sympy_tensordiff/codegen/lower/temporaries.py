@@ -123,7 +123,9 @@ class Storage:
         """Products that a sum needs which continues along the last axis; they are not stored."""
 
     def copied(self: S) -> S:
-        """Return a copy with the same names, facts and options, for another program; raise if `self` has kernels."""
+        """Return a copy with the same names, facts and options, from which another program is built. Raise
+        AssertionError if `self` has already built kernels.
+        """
         assert not self.kernels and not self.stored
         other = copy(self)
         for name, value in vars(self).items():
@@ -136,8 +138,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register `results`, the nodes that will be computed, which must be known before the first kernel is built.
-        With `shares`, also choose values to store in arrays because several loops use them.
+        """Register `results`, all nodes that the program will compute, before the first kernel is built. With `shares`,
+        also choose values that are to be stored in arrays because several loops use them.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -233,8 +235,8 @@ class Storage:
         self.names.update(renamed)
 
     def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
-        """Prepare a new kernel that computes `body` in loops over `axes` (its local names and use counts), and return
-        its outermost block of code.
+        """Prepare a new kernel that computes `body` in loops over `axes`, and return its outermost block of code. The
+        names and use counts of the previous kernel are reset.
         """
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
@@ -245,8 +247,8 @@ class Storage:
         return Block(context, frozenset(axes), uses=uses(body))
 
     def _scatter(self, name: str, number: int, part: ScatterTerm) -> Recursion[None]:
-        """Add a kernel for the scatter `part`, which adds values to entries of the array `name` that data select.
-        ``number`` distinguishes several scatters into one array.
+        """Add a kernel for the scatter `part`, such as ``y[p[k]] += v[k]``, which adds values to entries of the array
+        `name`. ``number`` distinguishes several scatters into one array.
 
         Conditions that the declared ranges of integer tensors prove are not tested.
         """
@@ -267,8 +269,8 @@ class Storage:
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return ``(array, index)`` of an array that stores `node`, which is created if none exists. None if `node`
-        cannot be stored, or if storing does not pay; the latter is not tested for a ``shared`` node.
+        """Return ``(array, index)`` of an array that stores `node`; it is created if there is none. None if `node`
+        cannot be stored, or if that does not pay. For a ``shared`` node it is assumed to pay.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._is_running_reduction(node, context)
@@ -302,8 +304,8 @@ class Storage:
         return stored, self._index(stored, candidate)
 
     def _store_common_parts(self, node: Node, home: Context) -> Recursion[None]:
-        """Store in arrays those sums inside of `node` that are used elsewhere too and depend on no other indices than
-        the loops ``home`` around it: ``1/S`` and ``1/S**2`` then read one array of ``S``.
+        """Store sums inside of `node` in temporary arrays, if they are also used elsewhere and depend on no indices but
+        those of the loops ``home`` around `node`: ``1/S`` and ``1/S**2`` then read one array of ``S``.
 
         Outermost parts only: their kernels handle the nodes below.
         """
@@ -314,8 +316,8 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _store_tables(self, node: Node) -> Recursion[None]:
-        """Store the comprehensions below `node` that call a costly function and depend on no loop. `node` then reads an
-        array, and does not call the function in each iteration.
+        """Store those comprehensions below `node` in arrays that call a costly function and depend on no loop variable.
+        Then the function is not called in each iteration.
         """
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
@@ -323,8 +325,8 @@ class Storage:
                 yield self._temporary(table, Context((), ()))
 
     def _at_shift(self, use: Instance, context: Context) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array (times a number) for `use`, one of the uses of a value at shifted indices; the
-        array is created if it does not exist. None if the array does not have this entry, or is still being filled.
+        """Return the read of an array (times a number) for `use`, one of several uses of a value at shifted indices.
+        The array is created if necessary; None if it is still being filled or does not have this entry.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -340,8 +342,8 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array. For each there is also one with the axes shifted to those of an
-        earlier candidate, if there is such a shift; these come first.
+        """Return the ways to store `node` in an array, as candidates. If a shift of the axes turns one into a candidate
+        that is already known, so that both can share an array, the shifted one is added, in front of the others.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
@@ -349,9 +351,8 @@ class Storage:
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _array_containing(self, candidate: StorageCandidate, context: Context | None = None) -> Stored | None:
-        """Return an existing array that stores all values of `candidate`; None if there is none. If this storage has
-        the option ``only_rows``, an array that is filled row by row counts only if the outermost loop of `context` runs
-        over its rows.
+        """Return an existing array that stores `candidate` at all of its points; None if there is none. With the option
+        ``only_rows``, an array filled row by row counts only if the outermost loop of `context` runs over its rows.
         """
         known = (*self.facts, *candidate.rows)
         for array in self.stored.get(candidate.node, ()):
@@ -364,7 +365,7 @@ class Storage:
         return None
 
     def _index(self, stored: Stored, candidate: StorageCandidate) -> tuple[Affine, ...]:
-        """Return the index of the candidate's value in the array `stored`."""
+        """Return the index at which the array `stored` has the value of `candidate`."""
         index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
         return tuple(index[place] for place in stored.order) or index
 
@@ -420,8 +421,8 @@ class Storage:
         return stored
 
     def doubled_domains(self) -> dict[Node, StorageCandidate]:
-        """Return a dictionary from costly values of which several temporaries store different parts of the range to
-        candidates for one array of the whole range.
+        """Return a dictionary from each costly value of which several temporaries store different parts to a storage
+        candidate for a single array with all of them.
         """
         kept = {array.name for array in self.kept}
         found = {}
@@ -434,16 +435,16 @@ class Storage:
         return found
 
     def _is_known_outside(self, domain: StorageCandidate) -> bool:
-        """Return whether the bounds of `domain` contain only sizes of the arguments, and none that the host computes
-        for an array of this program: another lowering of the program does not have those.
+        """Return whether the bounds of `domain`, a candidate for an array, contain only sizes that are known for every
+        program. Sizes that the host computes for an array of this program do not count.
         """
         forms = [row.form for row in domain.rows]
         forms += [form for bounds in (*domain.lows, *domain.highs) for form in bounds]
         return all(form.atoms() <= self.outside.union(domain.axes) for form in forms)
 
     def _also_for_small_sizes(self, candidate: StorageCandidate) -> StorageCandidate:
-        """Return `candidate` without conditions that only exclude small sizes, as ``n >= 2`` inside of a sum from 1 to
-        ``n - 1``, if its reads are in bounds for all sizes. Uses without such a condition then read the same array.
+        """Return `candidate` without conditions that only exclude small sizes, such as ``n >= 2``, if all of its reads
+        are in bounds without them. Uses with and without the condition can then share one array.
         """
         sizes = [row for row in candidate.rows if _is_least_size(row, candidate.axes)]
         rest = tuple([row for row in candidate.rows if row not in sizes])
@@ -454,8 +455,9 @@ class Storage:
         return replace(candidate, rows=rest) if all(is_implied(row, known) for row in reads) else candidate
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the greatest (or least) of `forms`. For several forms it is a size, named after `owner`, that the host
-        computes before the kernels run; arrays of equal extents share it, so that one loop may fill them.
+        """Return the maximum of `forms` (the minimum, without ``greatest``). Of several forms, it is a new size named
+        after `owner`, which the host computes before the kernels run. Equal sets of forms share it, so that one loop
+        can fill several arrays.
         """
         if len(forms) == 1:
             return forms[0]
@@ -479,8 +481,8 @@ class Storage:
         return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
     def _is_worth_storing(self, node: Node, axis_count: int, context: Context) -> bool:
-        """Whether to store `node` in an array with `axis_count` axes: more loops than axes are around it, so that
-        values are used again. Without temporaries, only sums of sums are stored.
+        """Whether an array for `node` with `axis_count` axes is worth storing: there are more loops around `node` than
+        axes, so that values are read repeatedly. Without temporaries, only sums of sums are stored.
         """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
@@ -532,8 +534,8 @@ class Storage:
         return any(own <= part.free for part in self._hoisted[node])
 
     def _takes_fewer(self, candidate: StorageCandidate, context: Context) -> bool:
-        """Return whether an array of `candidate`, whose axes are quotients or remainders, has fewer entries than the
-        loops of `context` have iterations.
+        """Return whether an array for `candidate` has fewer entries than the loops of `context` have iterations, at
+        typical sizes. (The axes of this array are quotients or remainders of indices.)
 
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
         both together.
@@ -580,7 +582,9 @@ class Storage:
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops of a scatter into `array` over further `variables`; implemented by `lower.Lowering`."""
+        """Return the loops over `variables` that scatter the term `part`: in each iteration, they add its value to an
+        entry of `array`. `lower.Lowering` implements this.
+        """
         raise NotImplementedError
 
 

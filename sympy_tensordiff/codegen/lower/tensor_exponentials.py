@@ -128,8 +128,8 @@ class _TensorExponentials(Exponentials):
         return replace(found, rest=self.graph.select(condition, *branches))
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition in which a term is a sum of exponentials over axes as ``exp(shift)*rest``: the shift is
-        the greatest exponent.
+        """Return an addition of terms ``exp(shift)*rest`` in the same form, if one of them is a sum of exponentials
+        over axes: the new ``shift`` is the greatest of theirs. For other additions, ``shift`` is empty.
 
         Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
         """
@@ -203,8 +203,8 @@ class _TensorExponentials(Exponentials):
 
 
 def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
-    """Return the tensor that the view `part` broadcasts or transposes, and the labels of its axes; another tensor with
-    its `labels` unchanged.
+    """Return ``(tensor, labels)``: the tensor that the view `part` with the given `labels` transposes or repeats, and
+    the labels of that tensor's axes. Another tensor is returned unchanged with its `labels`.
     """
     if not is_view(part) or not part.args or part.data.coefficient != 1 or len(set(part.data.output)) < len(labels):
         return part, labels
@@ -214,8 +214,8 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
     """Return whether no maximum should be subtracted in the exponents of this operand of a contraction, given its
-    `value` as ``exp(shift)*rest``: along summed indices it is divided by exponentials already, or contains exponentials
-    in the rest. Sinkhorn's iteration has such products; it would need more arrays for each step.
+    `value` ``exp(shift)*rest``: along summed indices, it is divided by exponentials already, as in Sinkhorn's
+    iteration, or has exponentials in ``rest``.
     """
     if value.shift:
         return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)

@@ -75,8 +75,8 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the definitions of all arrays that a program needs to compute the tensors `roots`, in the order of
-    computation. Each has a library call or a formula for the entries. ``results`` are the names of the arrays of the
+    """Return the arrays that a program stores to compute the tensors `roots`, in order of computation: each as a
+    `Definition`, with a library call or a formula for its entries. ``results`` are the names for the arrays of the
     roots.
 
     `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
@@ -109,8 +109,8 @@ def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[N
 
 
 def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
-    """Return, for each node, the length of the longest chain of scans in which each reads the one before, up to the
-    node itself; 0 without any scan.
+    """Return a dictionary from each node below `roots` to its number of nested scans: the length of the longest chain
+    of scans, up to the node itself, in which each reads the one before.
 
     Scans of one depth depend on none of each other, so that one loop may compute several.
     """
@@ -121,8 +121,8 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return a dictionary from `arrays` that are a transposed or scaled result of a library call to the node of this
-    result, if nothing else uses the result. The call then fills the array directly.
+    """Return ``{array: result}`` for those of `arrays` that only transpose or scale the result of a library call, if
+    nothing else uses the result. The call can then fill the array directly, without a copy.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -199,14 +199,17 @@ class _Definitions:
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
 
     def factorized(self, node: Node) -> Node | None:
-        """Return the matrix whose triangular factors are needed to compute the array `node`; None if it needs none."""
+        """Return the matrix that has to be split into triangular factors to compute the array `node`; None if no
+        factors are needed.
+        """
         value = self.moved.get(node, node)
         if value.op == "cof" and value.data == 1 and not is_positive(self.graph, value.args[0]):
             return value.args[0]
         return None if self.solved_place(value) is None and is_product(value) else factorized(value)
 
     def solved_place(self, node: Node) -> int | None:
-        """Return the position of the operand ``inv(A)`` of `node` where a linear solve is used; None otherwise.
+        """Return the position of the operand ``inv(A)`` in the product `node` if a linear solver computes the product
+        without the inverse; None otherwise.
 
         An inverse that is an array is multiplied by a matrix: a product takes half the time of a solution for as many
         right-hand sides. It serves many matrices, too, in one call.
@@ -217,7 +220,9 @@ class _Definitions:
         return None if len(node.args[place].shape) > 2 or len(node.args[1 - place].shape) > 1 else place
 
     def definition(self, node: Node) -> Definition:
-        """Return the definition of the array `node`: a log-sum-exp, a library call, or a formula for its entries."""
+        """Return the `Definition` that computes the array of `node`: as a log-sum-exp, by a library call, or by a
+        formula for each entry.
+        """
         name = self.names[node]
         array = _array(self.graph, name, node)
         if node.op == "lse":  # see `_with_shares`
@@ -229,8 +234,8 @@ class _Definitions:
         return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return one definition for each of the arrays that store the results `nodes` of one scan: the first one has
-        the step that fills all of them, the others are marked as filled.
+        """Return the definitions of the arrays that store the results `nodes` of one scan, one for each array. One step
+        fills all of them: it is in the first definition, and the others are only marked as filled.
         """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
@@ -258,8 +263,8 @@ class _Definitions:
         return self.product(node, name) if is_product(node) else None
 
     def step_of_factors(self, name: str, function: str, matrix: Node) -> Apply:
-        """Return the step that fills the array `name` with a `function`, such as "inv", of `matrix`. It reads the
-        triangular factors of `matrix` if they are computed for several steps.
+        """Return the step that fills the array `name` with the `function`, such as "inv", of `matrix`. If several steps
+        need the triangular factors of `matrix`, they are stored, and the step reads them.
         """
         if matrix in self.factors:
             return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
@@ -286,17 +291,17 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that computes the derivative of cofactors in the direction of the operand at ``place``.
-        ``pair`` and ``rest`` are the labels as `cofactor_tangent_labels` returns them, ``name`` is the array to be
-        filled.
+        """Return the step that computes the derivative of a matrix's cofactors in the direction of the operand at
+        ``place`` of `node`. ``name`` is the array to be filled, ``pair`` and ``rest`` are labels as
+        `cofactor_tangent_labels` returns them.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that fills the array `name` with `node`, a transposed multiple of the call's own
-        result, without a copy.
+        """Return the library call that fills the array `name` with `node`, a multiple of a transposed tensor. It is the
+        call that computes this tensor, set to store the result transposed and multiplied, so that no copy is needed.
         """
         step = self.step(self.moved[node], name)
         assert step is not None
@@ -309,14 +314,16 @@ class _Definitions:
         return replace(step, output=order, factor=coefficient)
 
     def name(self, node: Node) -> str:
-        """Return the name of the array that holds the operand `node`."""
+        """Return the name of the array in which the program finds the values of `node`: an argument, or an array that
+        it computes.
+        """
         return self.arguments[node.data[0]] if node.op == "tensor" else self.names[node]
 
     # -------------------------------------------------------------- index notation
 
     def as_comprehension(self, node: Node) -> Recursion[Node]:
-        """Return the array `node` as a comprehension of the formula of its entries in index notation, with reads of
-        other arrays in it; a scalar as its formula.
+        """Convert the tensor `node` to index notation: return a comprehension with the formula of its entries, which
+        may read other arrays. For a scalar, return the formula alone.
         """
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
@@ -327,8 +334,9 @@ class _Definitions:
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
-        """Return a scalar or comprehension in index notation: operations on whole tensors in it become reads of arrays,
-        or sums.
+        """Return `node`, a scalar or comprehension, in index notation: operations on whole tensors in it become sums,
+        or reads of the arrays that store them. A `node` that an array stores is returned as this array, or as its only
+        entry.
         """
         if node in self.arrays:
             array = self.arrays[node]
@@ -370,8 +378,9 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions` with each log-sum-exp computed by several arrays, such as its maximum and its sum. Softmaxes
-    of the same tensor are rewritten as products of entries of these arrays.
+    """Return `definitions`, the arrays to compute, with each log-sum-exp computed from several arrays, such as its
+    maximum and its sum. Softmaxes of the same tensor then read these arrays. New arrays get names that are not in
+    ``taken``.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}
@@ -411,8 +420,8 @@ class _Logarithm:
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Return `entries` with each ``exp(z[i] - logsumexp(z))`` replaced by the product of entries of the arrays
-        "power" and "share". None for None.
+        """Return the formula `entries` with each softmax ``exp(z[i] - logsumexp(z))`` replaced by the product of
+        entries of two arrays: "power", the exponentials, and "share", the inverse of their sum. None for None.
         """
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries
@@ -426,7 +435,9 @@ class _Logarithm:
         return done[entries]
 
     def index(self, node: Node) -> Sequence[Affine] | None:
-        """Return the index ``i`` if `node` is ``exp(z[i] - logsumexp(z))`` for this log-sum-exp; else None."""
+        """Return the index ``i`` if `node` is ``exp(z[i] - logsumexp(z))``, an entry of a softmax, for the log-sum-exp
+        that this object rewrites; None for any other node.
+        """
         if node.op != "call" or node.data is not sympy.exp or node.args[0].op != "add":
             return None
         terms = node.args[0].args
@@ -439,15 +450,15 @@ class _Logarithm:
         return None
 
     def read(self, what: str, index: Sequence[Affine]) -> Node:
-        """Return the read of the auxiliary array `what` ("shift", "power", "total" or "share") at `index`, an index of
-        the tensor z.
+        """Return the read of an auxiliary array of the tensor z at ``index``, an index of z. ``what`` names the array:
+        "shift", "power", "total" or "share".
         """
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of a log-sum-exp: first its auxiliary arrays (the shift by the maximum, the sum of the
-        exponentials), last the log-sum-exp itself. If softmaxes share the arrays (`is_shared`), the exponentials
-        ("power") and the inverse of the sum ("share") are arrays too.
+        """Yield the definitions of the arrays for a log-sum-exp: the maximum ("shift"), the sum of the exponentials
+        ("total"), and last the log-sum-exp itself. With `is_shared`, for softmaxes that read them, the exponentials
+        ("power") and the inverse sum ("share") are arrays too.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]

@@ -43,8 +43,8 @@ JOINED = frozenset({sympy.sin, sympy.cos})
 
 
 def _with_joined_indices(graph: Graph, call: Node) -> Node:
-    """Return a sine or cosine with integer multiples of indices in additions of its argument joined to one index, ``p -
-    8*i`` for ``p`` and ``-8*i``: it is then a function of one integer. Other nodes are returned unchanged.
+    """Return a sine or cosine as a function of a single integer: in sums in its argument, terms such as ``p`` and
+    ``-8*i`` are joined to the index ``p - 8*i``. Other nodes are returned unchanged.
     """
     if call.op != "call" or call.data not in JOINED or call.shape:
         return call
@@ -85,9 +85,9 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether an array of the values of `product`, a term of the addition ``total`` with the given ``factors``,
-    is worthwhile: the factors are reads, the term depends on fewer indices than ``total``, and one factor reads at all
-    of these.
+    """Return whether it pays to store `product`, a term of the addition ``total``, in an array: it depends on fewer
+    indices than ``total``, all its ``factors`` are reads with indices, and one of them depends on all indices of the
+    term.
     """
     return (
         product.free < total.free
@@ -99,7 +99,7 @@ def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
 
 def _with_choices(graph: Graph, total: Node) -> Node:
     """Return the addition `total` with ``[f > 0]*x + [f < 0]*x`` written as ``x if f != 0 else 0``, if ``x`` contains a
-    reduction, which then takes one loop instead of two.
+    reduction: it then needs one loop nest instead of two.
     """
     terms = list(total.args) if total.op == "add" and not total.shape else []
     guards = [n for n, term in enumerate(terms) if term.op == "guard"]
@@ -120,8 +120,8 @@ def _with_choices(graph: Graph, total: Node) -> Node:
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:
-    """Return a scalar or comprehension with products multiplied out that have a diagonal term ``[i == j]*f`` in a
-    factor.
+    """Return a scalar or comprehension with its outermost products multiplied out if a factor has a diagonal term:
+    ``x*(f + [i == j]*g)`` becomes ``x*f + [i == j]*x*g``.
     """
     if node.op != "comprehension":
         return _in_terms(graph, node)
@@ -131,8 +131,8 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """Return the scalar `root` with its outermost products multiplied out if a factor has a diagonal term ``[i ==
-    j]*f``.
+    """Return the scalar `root` with its outermost products multiplied out, if a factor contains a term ``[i == j]*f``,
+    which is 0 except on a diagonal.
     """
     outer = {root}
     nodes = reachable(root)
@@ -148,7 +148,9 @@ def _in_terms(graph: Graph, root: Node) -> Node:
 
 
 def _multiplied_out(graph: Graph, product: Node) -> Node:
-    """Return `product` as a sum if a factor is an addition with a diagonal term ``[i == j]*f``; else unchanged."""
+    """Return `product` as a sum, ``a*b + a*[i == j]*f`` for ``a*(b + [i == j]*f)``, if exactly one factor is an
+    addition with a diagonal term ``[i == j]*f``, of at most `MAX_TERMS` terms; else unchanged.
+    """
     factors = graph.factors(product)
     additions = [factor for factor in factors if factor.op == "add" and any(map(_is_diagonal, factor.args))]
     if len(additions) != 1 or len(additions[0].args) > MAX_TERMS:
@@ -251,8 +253,8 @@ def _is_logarithm(factor: Node, base: Node) -> bool:
 
 
 def _factors_of_derivatives(graph: Graph, node: Node, power: Node) -> list[int]:
-    """Return the positions of the factors ``e + 1``, ``e + 2``, ... of the product `node`, where `power` is its factor
-    ``base**e``. The derivatives of a power have such factors.
+    """Return the positions in the product `node` of factors ``e + 1``, ``e + 2``, ..., where ``e`` is the exponent of
+    its factor `power`. The derivatives of a power have such factors.
     """
     found: list[int] = []
     for order in range(1, _MOST_ORDERS + 1):
@@ -305,9 +307,8 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return `node` as a list of terms, each a tuple of factors: products of additions are multiplied out if an
-    addition has a term that depends on fewer of ``indices`` than others. ``level`` is the depth of `node` in the
-    recursion, which is limited.
+    """Return the terms of `node`, each as a tuple of factors. A product of sums is multiplied out if a sum has a term
+    that depends on fewer of ``indices`` than the whole sum; ``level`` is the depth of the recursion, which is limited.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -353,8 +354,8 @@ def with_sums_split_by_index_order(graph: Graph, roots: Sequence[Node]) -> list[
 
 
 def _split_twins(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as two or more sums if a factor is like ``W[i, p] + W[p, i]``, one for each order of the
-    indices; else unchanged.
+    """Return the sum `node` split into several sums, one for each term of a factor like ``W[i, p] + W[p, i]``, whose
+    terms differ in the order of the indices; unchanged without such a factor.
     """
     factors, bound = graph.factors(node.args[0]), graph.bound(node)
     twins = next((factor for factor in factors if _are_twins(graph, factor, bound)), None)
@@ -366,7 +367,7 @@ def _split_twins(graph: Graph, node: Node) -> Node:
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
     """Whether `node` adds entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``, perhaps times numbers.
-    Only one of the indices contains ``bound`` variables.
+    Exactly one of the indices must contain variables in ``bound``.
 
     It runs along the rows of one entry, and along the columns of another.
     """
@@ -388,13 +389,17 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
     """Return the costly calls below `roots` that several loops evaluate and that contain a sum, such as ``exp(Sum
-    ...)``; with `large`, also calls without a sum, of more indices than each array that they read. Calls only in
-    branches of the stored `choices` do not count, since one branch is computed. Indices have standard names.
+    ...)``. With `large`, include calls without a sum that depend on more indices than each array that they read. In the
+    result, indices have standard names.
+
+    Calls only in branches of the stored `choices` do not count, since one branch is computed.
     """
     places: Counter[Node] = Counter()
 
     def always(part: Node) -> tuple[Node, ...]:
-        """Return the arguments of `part` that are always computed."""
+        """Return the arguments of `part` that are computed in any case: for a choice in ``choices``, the condition
+        only; otherwise all of them.
+        """
         return part.args[:1] if choices and part.op == "select" and _numbered(planner, part) in choices else part.args
 
     for node in dict.fromkeys(part for root in roots for part in breadth_first(root, always)):
@@ -412,9 +417,11 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums and extrema below `roots` that several loops compute, or a loop and a costly call in `calls`, so
-    that storing them pays; their outer indices have standard names. Sums with more outer indices than each array that
-    they read, such as distances, count only if ``large``; extrema in branches of a choice do not count.
+    """Return the sums and extrema below `roots` that several loops or costly calls (``calls``) compute, so that storing
+    them in arrays pays. Their outer indices have standard names.
+
+    Sums with more outer indices than each array that they read, such as distances, count only if ``large``. Extrema in
+    branches of a choice do not count.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
@@ -456,9 +463,11 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 
 def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the selects below `roots` that occur in several sums or comprehensions, if their branches contain sums
-    over indices that the condition lacks, so that a kernel that stores their values computes one branch only. Their
-    outer indices have standard names.
+    """Return the selects below `roots` that are worth storing in an array: they occur in several sums or
+    comprehensions, and their branches contain sums over indices that the condition lacks, so that a kernel for one of
+    them computes one branch only.
+
+    Their outer indices have standard names.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
@@ -468,7 +477,9 @@ def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
 
 
 def _is_choice_of_sums(choice: Node) -> bool:
-    """Return whether `choice` has other indices than its condition, over which its branches are sums or extrema."""
+    """Return whether the select `choice` depends on indices that its condition does not contain, and a branch of it
+    contains a sum or an extremum that depends on indices.
+    """
     condition, *branches = choice.args
     if all(v in condition.free for v in choice.free if v < 0):
         return False
@@ -483,15 +494,15 @@ def _numbered(planner: Planner, part: Node) -> Node:
 
 
 def _nodes_in_body(node: Node) -> list[Node]:
-    """Return the nodes in the body of a sum or comprehension, or below a call. The search includes inner sums,
-    comprehensions and costly calls, but does not enter them.
+    """Return the nodes in the body of `node`, a sum, a comprehension or a costly call (its first argument). Inner sums,
+    comprehensions and costly calls are included, but the nodes inside of them are not.
     """
     return list(breadth_first(node.args[0], lambda part: () if part.op in BINDERS or is_dear(part) else part.args))
 
 
 def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
-    """Return the branches of the selects among `nodes`, and all nodes below them, except those inside of reductions,
-    comprehensions and costly calls.
+    """Return the branches of the selects among `nodes` and all nodes in them. Nodes inside of reductions,
+    comprehensions and costly calls are left out.
     """
     stack = [branch for node in nodes if node.op == "select" for branch in node.args[1:]]
     found = set(stack)
@@ -504,8 +515,8 @@ def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _is_covered(part: Node) -> bool:
-    """Whether the sum `part` reads a tensor at all of its outer indices (those that enclosing sums bind), so that an
-    array of its values would be no larger than this tensor. False for a sum without outer indices.
+    """Whether the sum `part` reads a tensor with all of its outer indices: those that enclosing sums bind. An array of
+    the values of `part` is then no larger than this tensor. False for a sum without outer indices.
     """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))

@@ -90,8 +90,8 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of index arrays that must be made entry by entry, because the least and greatest entries of
-        an array do not decide them. ``read`` are the argument values; raise DataIndexError for entries out of their
+        """Return the checks of index arrays that must be made entry by entry, since the least and the greatest entry of
+        an array do not decide them. ``read`` are the argument values. Raise DataIndexError for an entry out of its
         range.
 
         Raise DataIndexError if data are outside their known range.
@@ -113,8 +113,8 @@ class ArgumentChecker:
         return self._last[2] if self._last else {}
 
     def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
-        """Return ``(shapes of the results, sizes)`` for the argument values ``read``; the last ones are cached by the
-        shapes of the arguments.
+        """Return ``(shapes of the results, sizes)`` for the argument values ``read``. If integers and shapes of the
+        arguments are those of the last call, its cached result is returned.
         """
         key = tuple(
             [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
@@ -127,8 +127,8 @@ class ArgumentChecker:
         return last[1:]
 
     def sizes(self, read: Sequence[Any]) -> dict[str, int]:
-        """Return the value of each size, by name, that follows from the shapes of the argument values ``read``; raise
-        if an axis does not fit its extent or a check fails.
+        """Return the value of each size, by name, from the argument values ``read`` and their shapes. Raise an error if
+        the length of an axis contradicts its extent, or if another check of the program fails.
         """
         values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
         given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
@@ -164,9 +164,9 @@ class ArgumentChecker:
         return values
 
     def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
-        """Raise OutOfShapeError if an extent in the expression is negative at the sizes ``values``, and `EmptyAxes` if
-        an extent is 0, or a size that the program assumes to be positive, as ``n`` in the extent ``4*n + 8``.
-        ``origin`` says in messages where sizes come from.
+        """Raise OutOfShapeError if an extent in the expression is negative at the sizes ``values``, or 0 where it must
+        not be. Raise `EmptyAxes` if another extent, or a size that the program assumes to be positive, is 0. ``origin``
+        maps sizes to their sources, for messages.
         """
         lengths = {form: form.evaluate(values) for form in self.program.extents}
         for form, length in lengths.items():
@@ -228,7 +228,9 @@ def _may_happen(check: Check, values: dict[str, int]) -> bool:
 
 
 def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
-    """Return text for messages with sizes, their ``values``, and the arguments they come from (``origin``)."""
+    """Return text for error messages about the sizes ``names``, with their ``values`` and the arguments that they come
+    from: ``n = 3 from x``. ``origin`` maps sizes to arguments.
+    """
     return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
 
 
@@ -308,7 +310,8 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
     """Return an array argument of any integer dtype as int64. Raise ArgumentError if an integer is too large for an
-    index; an int64 array with a declared bound is compared with it elsewhere.
+    index; int64 arrays with a declared bound are not tested here, since all their entries are compared with the bound
+    later.
     """
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64
@@ -324,8 +327,9 @@ def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
 
 
 def _read_scalar(argument: Argument, value: Any) -> Any:
-    """Return a real number as a float. A NumPy scalar becomes an array without axes, whose dtype counts for the dtype
-    of the results. Raise ArgumentError for arrays with axes, and for numbers that are too large.
+    """Return the real number ``value``, an argument, as a float; a NumPy scalar becomes an array without axes, since
+    its dtype counts for the dtype of the results. Raise ArgumentError for arrays with axes, and for numbers that are
+    too large.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         try:
@@ -354,7 +358,9 @@ def _read_integer(argument: Argument, value: Any) -> int:
 
 
 def _read(argument: Argument, value: Any) -> Any:
-    """Return an argument as an array or number, after checks; it is not converted to the dtype of the results yet."""
+    """Check ``value``, what a call passes for ``argument``, and return it as an array or number. It is not converted to
+    the dtype of the results yet.
+    """
     if argument.kind != "integer" and argument.dtype == "integer":
         return _read_data(argument, value)
     is_array = bool(argument.shape) or isinstance(value, DeviceArray)
@@ -423,8 +429,8 @@ MAX_COPIED_BYTES = 2**15
 
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` if it is writable, else a view or copy that is marked as writable. Numba then compiles one kernel
-    for all combinations of writable and read-only arrays; kernels never write to arguments.
+    """Return `array` if it is writable, else a copy of it or a view that is marked as writable. So Numba compiles one
+    kernel instead of one for each combination of writable and read-only arrays; kernels never write to arguments.
     """
     if array.flags.writeable:
         return array
@@ -432,7 +438,9 @@ def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _WritableAlias:
-    """A wrapper through whose array interface the memory of a read-only array looks writable."""
+    """A wrapper of a read-only NumPy array that shows its memory as writable, for libraries that take writable arrays
+    only. The memory is not copied.
+    """
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array

@@ -33,8 +33,8 @@ def print_array_module(program: Program, backend: str) -> str:
 
 
 def _for_empty_axes(build: Any, backend: str, functions: Any, sizes: Sizes) -> ArrayFunction:
-    """Return the function of arrays for ``sizes`` at which some axis has no entries; ``build(sizes)`` returns its
-    program. ``functions`` are the user's implementations.
+    """Return the compiled function of arrays for a call in which some axis has length 0. ``build(sizes)`` returns its
+    program, given these ``sizes``; ``functions`` are the user's implementations of undefined functions.
     """
     program: Program = build(sizes)
     return ArrayFunction(program, backend, called(functions, externals(program)))
@@ -121,7 +121,9 @@ class ArrayFunction:
         return found
 
     def _load(self) -> Callable[..., Any]:
-        """Load the module of the text; return its function ``compute``; raise BackendError without the library."""
+        """Import the generated Python module, and return its function ``compute``, which evaluates the expression;
+        raise BackendError if the array library is not installed.
+        """
         dialect = DIALECTS[self.backend]
         try:
             library = importlib.import_module(self.backend)

@@ -43,9 +43,10 @@ _lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
-    """Return the module made from the text ``source``, from a cache if the same text was loaded before with the same
-    ``versions`` of compilers and packages. With `own`, it is a new module, since the caller will add to it; without
-    `on_disk`, it has no file.
+    """Return the module made from the text ``source``. If it was loaded before, with the same ``versions`` of compilers
+    and packages, it comes from a cache; with `own`, it is always a new one, to which the caller may add.
+
+    Without `on_disk`, the module has no file.
     """
     own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
@@ -199,7 +200,9 @@ def write_bytes(folder: Path, name: str, content: bytes) -> Path:
 
 
 def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
-    """Return the module that `spec` describes, executed and registered in ``sys.modules``, unless this raises."""
+    """Import the module that `spec` describes as ``name``: execute it, register it in ``sys.modules`` and return it. If
+    its code raises, remove it from there and raise the same exception.
+    """
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Numba looks the module up by name when it reloads compiled code.

@@ -19,8 +19,8 @@ ANNOUNCE_AFTER_SECONDS = 2.0
 
 @contextlib.contextmanager
 def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
-    """Context manager: after Ctrl-C inside, call ``forget`` to discard partial results, and re-raise even if a library
-    drops it.
+    """Context manager: after Ctrl-C inside, call ``forget`` to discard partial results, and raise `KeyboardInterrupt`
+    again, even if a library has suppressed it.
 
     LLVM calls Python back when it has an object, and Python drops errors raised in callbacks: Numba then misses the
     object and raises an unrelated error.

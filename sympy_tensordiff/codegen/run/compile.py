@@ -99,8 +99,8 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return the compiled function for ``sizes`` at which some axis has no entries; ``build(sizes)`` returns its
-    program. ``functions`` are the user's implementations.
+    """Return a function that is compiled for calls in which an axis has no entries; ``sizes`` are the sizes of this
+    call. ``build`` maps them to the program, ``functions`` has the user's implementations.
     """
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
@@ -210,8 +210,8 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Compute ``out`` for ``args`` as a call does; return a function ``f(args, out)`` that does the same for
-        arguments of the same shapes and types, without checks.
+        """Compute ``out`` for ``args`` as a call does. Return a function ``f(args, out)`` that does the same for other
+        arguments without checks, for fast repeated calls.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.
@@ -226,8 +226,8 @@ class CompiledFunction:
         )
 
     def _compute(self, prepared: PreparedArguments, filled: Sequence[Any]) -> Callable[..., None]:
-        """Compute the results of a call into ``filled``, after compiling if needed. Return the function that computed
-        them, for further calls.
+        """Compute the results of a call into the arrays ``filled``; compile before if needed. Return the function that
+        computed them, so that further calls with the same kinds of arguments can use it.
         """
         parallel = self._in_parallel()
         is_compiled = (prepared.dtype, parallel) in self._runs and not self._unfinished
@@ -292,7 +292,9 @@ class CompiledFunction:
         return DeviceCalls(self.program, self._checker)
 
     def _nested_results(self, results: Sequence[Any]) -> Any:
-        """Return the results as nested tuples, arrays of rank 0 as scalars."""
+        """Return the results in the nested tuples that the user asked for. An array without axes is replaced by its
+        scalar.
+        """
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, suspects: Sequence[DataCheck], args: Sequence[Any]) -> None:
@@ -350,7 +352,9 @@ class CompiledFunction:
 
     @functools.cached_property
     def _blockable(self) -> frozenset[str]:
-        """The names of the functions that can compute a block of rows, so that several cores share the rows."""
+        """The names of the compiled functions that take a range of rows, so that several cores can share the rows of an
+        array.
+        """
         return blockable(self._fused)
 
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
@@ -398,7 +402,9 @@ class CompiledFunction:
         return text.replace('for the backend "numba".', "for Numba, with the loops that LLVM compiles.", 1)
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
-        """Return the generated module for results of a dtype."""
+        """Return the generated module for results of the type ``dtype``, in which the functions named in ``parallel``
+        run on several cores; from a cache if it has been loaded before.
+        """
         versions = code_versions(self.backend)
         if self.backend in COMPILED:
             versions += f", {dtype}"

@@ -103,7 +103,9 @@ def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
 
 
 def _device_of(value: Any) -> int:
-    """Return the number of the device whose memory contains an array; 0 if the array does not tell."""
+    """Return the number of the GPU whose memory contains the array ``value``; 0 if the array has no information about
+    it.
+    """
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
 
@@ -161,8 +163,8 @@ def record_event(cuda: Any, queue: Any) -> Any:
 
 
 class NumbaArrays:
-    """The interface to an array library for results on a GPU: it allocates arrays and knows the caller's stream. This
-    one, for Numba, is the default.
+    """Allocates results on a GPU as arrays of Numba, the default, and finds the stream that the caller uses. Other
+    array libraries have classes with the same methods.
     """
 
     can_be_written = True
@@ -200,7 +202,9 @@ class JaxArrays(NumbaArrays):
         """
 
         def wait(theirs: int | None) -> None:
-            """Make the stream ``theirs`` wait for the results; wait on the host for None."""
+            """Make the stream with the number ``theirs`` wait until the results are computed. For None, the host waits
+            instead.
+            """
             event = record_event(self.cuda, stream)
             # Without a stream, only the host can wait.
             event.synchronize() if theirs is None else event.wait(self.cuda.external_stream(theirs))
@@ -287,7 +291,9 @@ class _Interface:
 
 
 def as_numba_array(cuda: Any, array: DeviceArray) -> Any:
-    """Return a device array as an argument of Numba's kernels, with at least one axis."""
+    """Return a GPU array in the form that Numba's kernels take as an argument. A scalar gets an axis of length 1 if it
+    is a Numba array.
+    """
     if getattr(array.value, "__cuda_ndarray__", False):
         return array.value if array.shape else array.value.reshape(1)
     return cuda.as_cuda_array(_Interface(array), sync=False)

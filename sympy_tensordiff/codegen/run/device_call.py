@@ -152,9 +152,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return the `value` of an argument in the form that the argument checks need: an index array copied to the
-        host, another array in device memory as its description from ``given`` (all of these by name), a number
-        unchanged. Raise ArgumentError for an array of real numbers in host memory.
+        """Return the `value` of an argument in the form that the checks of a call need: an index array as a copy on the
+        host, another array as its description in ``given`` (which describes all arrays on the device), a number
+        unchanged. Raise ArgumentError for an array of real numbers on the host.
         """
         array = given.get(argument.name)
         if array is None:
@@ -189,8 +189,11 @@ class DeviceCalls:
         handle: int,
         queue: Any,
     ) -> list[DeviceArray]:
-        """Return the arrays for the results of a call: new ones of ``library``, or those in ``out``, after a check that
-        they fit and share no memory with ``given``, the argument arrays by name.
+        """Return the arrays for the results of a call: new arrays of ``library``, or those in ``out`` after a check
+        that they fit and share no memory with the arguments.
+
+        ``given`` are the argument arrays by name; ``prepared`` has the shapes and the dtype of the results; ``handle``
+        is the number of the stream ``queue``.
         """
         if out is None:
             new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
@@ -211,8 +214,8 @@ class DeviceCalls:
         return results
 
     def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
-        """Make the stream of a call (``queue``, with the number ``handle``) wait for the other streams that still
-        compute its argument ``arrays``. An array that is ready has no stream.
+        """Make the stream ``queue`` of a call wait for the other streams that still compute its argument ``arrays``.
+        ``handle`` is the number of ``queue``; an array that is ready has no stream.
         """
         for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
             record_event(cuda, cuda.external_stream(other)).wait(queue)
@@ -220,8 +223,9 @@ class DeviceCalls:
     def _keep_alive(
         self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
     ) -> None:
-        """Keep ``objects`` in memory until the kernels on the stream ``queue`` have finished, unless the library that
-        owns them knows that stream and so does not reuse the memory earlier.
+        """Keep ``objects`` in memory until the kernels on the CUDA stream ``queue``, with the handle ``handle``, have
+        finished. This is unnecessary if the library of the array ``first`` works on the same stream: it then reuses no
+        memory earlier.
         """
         while self.pending and self.pending[0][0].query():
             self.pending.popleft()
@@ -249,7 +253,9 @@ def _describe_argument(argument: Argument, value: Any, handle: int) -> DeviceArr
 
 
 def _on_host(cuda: Any, array: DeviceArray, queue: Any) -> Any:
-    """Return a copy of a device array in host memory, after waiting for its entries."""
+    """Return a copy of the device ``array`` in host memory, made on the stream ``queue``. The host waits until the copy
+    is complete.
+    """
     found = as_numba_array(cuda, array).copy_to_host(stream=queue)
     if queue:
         queue.synchronize()

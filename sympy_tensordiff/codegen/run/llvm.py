@@ -92,8 +92,9 @@ def _binding() -> Any:
 
 
 def _linalg_module(name: str, public: str) -> ModuleType:
-    """Return the extension module ``name`` of ``scipy.linalg`` without the rest of the package, which takes 0.1 s to
-    import; or the module ``public`` with the same functions, if the package is imported or has no such module.
+    """Return the extension module ``name`` of ``scipy.linalg``, loaded alone, since the whole package takes 0.1 s to
+    import. If the package is imported already or has no such module, return its module ``public``, which has the same
+    functions.
     """
     full = f"scipy.linalg.{name}"
     folder = Path(importlib.import_module("scipy").__file__ or "").parent / "linalg"
@@ -204,7 +205,9 @@ class ObjectCode:
     driver: str = ""
 
     def content(self, key: str) -> bytes:
-        """Return the bytes to store in a file: a hash of `key` and the rest, names as a line of JSON, and the code."""
+        """Return the bytes to store in a file: a hash of `key` and all that follows, the names and the driver text as a
+        line of JSON, and the object code.
+        """
         rest = json.dumps([self.entries, self.called, self.driver]).encode() + b"\n" + self.code
         return hashlib.sha256(key.encode() + rest).digest() + rest
 
@@ -287,8 +290,9 @@ def load_program(
     parallel: frozenset[str],
     on_disk: bool,
 ) -> SimpleNamespace:
-    """Return the functions of a program for results of a dtype, compiled by LLVM or loaded from disk.
-    ``implementations`` are the functions of the user, ``parallel`` the functions to be run on several cores.
+    """Return the functions of a program for results of the type ``dtype``: compiled by LLVM, or loaded from disk
+    (``on_disk``). ``implementations`` maps external functions to the user's, and ``parallel`` names the functions that
+    run on several cores.
 
     ``fused`` returns the program with fused kernels, which is printed only if no code is stored for the program. Raise
     `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
@@ -334,8 +338,9 @@ def object_code(module: ModuleText, functions: Mapping[str, tuple[str, str]]) ->
 
 
 def load(module: ObjectCode) -> SimpleNamespace:
-    """Return those of the functions ``run``, ``run_in``, ``scratch`` and ``tables`` that the compiled ``module`` has,
-    as attributes of a namespace.
+    """Return a namespace with the functions of the compiled ``module``. It always has ``run``. A module with
+    temporaries also has ``scratch``, which allocates them, and ``run_in`` and ``tables``, which take them as arguments
+    (``tables`` may be None).
     """
     _open_symbols(module.called)
     code = Code(module.code)

@@ -32,8 +32,8 @@ _latest: deque[Lease] = deque(maxlen=RECENT)
 
 
 def lease(module: ModuleType, own: bool = False) -> Lease:
-    """Return the reference that keeps a module and its compiled code alive. A module of a single callable (``own``) is
-    freed with it; other modules also stay in a list of recent ones.
+    """Return the reference that keeps ``module`` and its compiled code in memory. With ``own``, the module serves a
+    single callable, and is freed with it; otherwise it also stays in a list of recent modules.
     """
     found = _leases.get(module.__name__)
     if found is None or found.module is not module:

@@ -45,7 +45,9 @@ class Plan(str):
         return f'<table style="text-align: left">{"".join(map(self._row, self.splitlines()))}</table>'
 
     def _row(self, line: str) -> str:
-        """Return the HTML table row of a line of a plan: a heading, a name or number with its text, or a text alone."""
+        """Return a line of the text of a plan as a row of an HTML table: a heading, a pair of number or name and text,
+        or a text alone.
+        """
         text = line.strip()
         if line == text and line.endswith(":"):
             return f'<tr><th colspan="2" style="text-align: left">{escape(text[:-1])}</th></tr>'
@@ -102,8 +104,8 @@ def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
     """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores or as partial
-    sums. ``bounded`` is the scheduled program, ``fused`` the same with fused kernels. `fallback` is the reason why
-    Numba compiles the program in place of LLVM, or "".
+    sums. ``bounded`` is the scheduled program, ``fused`` the same after fusion. `fallback`: why Numba compiles it
+    instead of LLVM, or "".
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]

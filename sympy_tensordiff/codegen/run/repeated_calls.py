@@ -64,8 +64,9 @@ class LastCall:
         return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])
 
     def _prepare_one(self, value: Any, dtype: Any, shape: Any) -> Any:
-        """Return the argument ``value``, a number or an array of another library, as the driver takes it; None if it
-        needs the full checks. ``dtype`` is None for a number, and ``shape`` is then the expected value of an integer.
+        """Return ``value``, an argument of a repeated call, as the driver takes it; None if it needs the full checks.
+        For an array, ``dtype`` and ``shape`` are the expected ones. For a number, ``dtype`` is None, and ``shape`` is
+        the expected value if it is an integer.
         """
         if dtype is None:
             if type(value) is int:
@@ -166,8 +167,10 @@ class Workspace:
 
 
 class Runs:
-    """The entry points of a loaded module: ``run`` allocates temporaries itself, ``run_in`` gets them as arguments, and
-    ``scratch`` allocates them for ``run_in``.
+    """The functions of a loaded module that compute the results: ``run`` allocates temporaries in each call, ``run_in``
+    takes them as arguments, so that calls can share them. ``scratch`` allocates temporaries for ``run_in``.
+
+    ``tables`` fills those that are constant.
 
     ``tables`` fills the constant ones among them.
     """

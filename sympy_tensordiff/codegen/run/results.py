@@ -72,7 +72,7 @@ def nesting(structure: str) -> Callable[[Sequence[Any]], Any]:
 
 
 def nest(structure: str, values: Sequence[Any]) -> Any:
-    """Return the flat ``values`` arranged as the nested tuples that ``structure`` describes.
+    """Return the sequence ``values`` as nested tuples, by the pattern ``structure``: a dot stands for the next value.
 
     >>> nest("(.(..))", [1, 2, 3])
     (1, (2, 3))
@@ -90,7 +90,9 @@ def nest(structure: str, values: Sequence[Any]) -> Any:
 
 
 def fit(structure: str, out: Any) -> list[Any]:
-    """Return the arrays in ``out`` as a flat list; raise unless it is nested as ``structure`` describes."""
+    """Return the arrays in ``out``, a nested tuple or list, as a flat list. Raise an error unless it is nested as
+    ``structure`` says: ``"(.(..))"`` is a pair of an array and a pair of arrays.
+    """
     leaves: list[Any] = []
     todo: list[tuple[Any, Any, str]] = [(nest(structure, [None] * structure.count(SINGLE)), out, "out")]
     while todo:

@@ -54,8 +54,8 @@ _owner: int | None = None
 
 
 def blockable(program: Program) -> frozenset[str]:
-    """Return the names of the step functions that can compute blocks of rows, which cores share. Kernels of ``program``
-    must be fused before.
+    """Return the names of the step functions that can compute blocks of rows, so that cores can share the work. Fusion
+    of the kernels of ``program`` must come before.
     """
     prover, is_whole = Prover(program), is_compiled_whole(program)
     steps = [step for step in program.kernels if is_whole or not isinstance(step, ContractionStep)]
@@ -63,8 +63,9 @@ def blockable(program: Program) -> frozenset[str]:
 
 
 def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the names of functions of ``program`` with so much work at these sizes that several cores pay. Empty on
-    one core, and if the large ones are only matrix products without copies.
+    """Return the names of the functions of ``program`` that should run on several cores, because they have enough work
+    at these sizes. Empty if there is one core only, or if all large functions are matrix products, which BLAS runs on
+    all cores itself.
 
     Also empty if these are only matrix products without copies: BLAS uses all cores for them itself.
     """
@@ -81,7 +82,9 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
 
 
 def thread_count() -> int:
-    """Return the number of Numba's threads; Numba, which takes 0.3 s to import, is not imported on one core."""
+    """Return the number of threads that Numba uses. On one core it is 1; then Numba, which takes 0.3 s to import, is
+    not imported.
+    """
     given = os.environ.get("NUMBA_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if "numba" not in sys.modules and (given or str(cores)) == "1":
@@ -99,15 +102,17 @@ def has_compiled_products(program: Program) -> bool:
 def with_threads(
     run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
-    """Return a function that calls ``run`` under a lock, since only one call at a time may use the threads. In a forked
-    process, which has no threads, it calls ``serial()`` instead.
+    """Return a function that calls ``run`` under a lock, since only one call at a time may use the pool of threads. In
+    a forked process, which has no pool, it calls the function that ``serial()`` returns instead.
 
     ``has_products``: compiled code calls BLAS, which is limited to one thread. A library that Python calls between
     kernels keeps its threads; without any call of BLAS, it is not loaded.
     """
 
     def call_locked(*values: Any) -> None:
-        """Call ``run`` under the lock, or its serial version in a forked process."""
+        """Call ``run``, the compiled function, with ``values`` while no other thread does. A forked process has no
+        thread pool, and calls the serial version instead.
+        """
         start_pool()
         if _owner != os.getpid():
             serial()(*values)
@@ -119,8 +124,8 @@ def with_threads(
 
 
 def start_pool() -> None:
-    """Start Numba's thread pool, which compiled code loaded from disk needs. The number of the process is recorded: a
-    forked one has no threads.
+    """Start Numba's thread pool, which compiled code loaded from disk needs, unless this was done before. Record the id
+    of this process, since a process forked from it has no such threads.
     """
     global _owner
     if _owner is None:

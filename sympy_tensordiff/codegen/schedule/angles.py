@@ -38,9 +38,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Return whether the sines and cosines in a loop over `body` may be computed by fast functions that are right for
-    small angles only. For this, the loop must be able to run again, with ordinary functions, if an angle turns out to
-    be large.
+    """Return whether a loop over `body` may use fast sines and cosines that are right for small angles only. It must
+    then be able to run again, with ordinary functions, if an angle turns out to be large.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
@@ -83,14 +82,14 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
     """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
-        """Yield statements that name the angles in `statement` and set the flag for large ones, then `statement` with
-        sine and cosine for small angles.
+        """Yield the statements that replace ``statement``: first those that give names to its angles, the arguments of
+        sines and cosines, and set the flag for large angles; then ``statement`` with fast functions for small angles.
         """
         angles: dict[Scalar, str] = {}
 
         def small_angle(value: Scalar) -> Scalar:
-            """Return a sine or cosine as a call of the fast function for small angles, with a name in place of its
-            angle; other nodes unchanged.
+            """Return a call of sine or cosine as a call of the fast function for small angles. Its angle gets a name,
+            under which the caller computes it first. Other nodes are unchanged.
             """
             if not _is_sine_or_cosine(value):
                 return value

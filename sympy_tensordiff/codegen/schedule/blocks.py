@@ -52,8 +52,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The extents of the block coordinates; their product is the number of blocks to launch. For the direction
-        `along`, the extent counts entries, and the launch divides it by the number of threads along that direction.
+        """The numbers of blocks to launch, as the extents of the block coordinates. In the direction `along`, the
+        extent counts entries: the launch divides it by the number of threads of a block in that direction.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 
@@ -69,14 +69,14 @@ def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
 
 
 def exchange(total: str, part: str, threads: Affine, reduction: Reduction) -> Set:
-    """Return the definition of the scalar ``total``: the sum of ``part`` over `threads` neighbouring threads of a warp,
-    or over the whole warp. Other ``reduction``s give the greatest or least value.
+    """Return the statement that sets the scalar ``total``, in each thread, to the sum of ``part`` over `threads`
+    neighbouring threads of a warp, or over the whole warp. By ``reduction``, it may also be the maximum or the minimum.
     """
     return Set(Name(total), Operation(f"warp_{reduction}", (Name(part), IndexValue(threads))))
 
 
 def is_exchange(statement: Statement) -> bool:
-    """Return whether a statement is an `exchange`."""
+    """Return whether ``statement`` sets a scalar to a sum or extremum over threads of a warp, as made by `exchange`."""
     value = statement.value if isinstance(statement, Set) else None
     return isinstance(value, Operation) and str(value.function).startswith("warp_")
 

@@ -59,8 +59,8 @@ def with_common_loops(
 def _join_with_earlier(
     found: list[Statement], place: int, lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> int | None:
-    """Join statement number ``place`` of ``found``, if it is a loop, with the first earlier loop that allows this.
-    Return the number of the joined loop; None if no loop was joined.
+    """Join the loop ``found[place]`` with the first earlier loop in ``found`` that has the same range and can be joined
+    with it. Return the position of the joined loop, with which ``found`` is updated; None if there is none.
     """
     later = found[place]
     is_kind, join = (_is_flat, _join_loops) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
@@ -97,9 +97,9 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return the statements that replace the loops `earlier` and `later`, which contain loops, and the statements
-    ``between`` them: one loop, with inner loops joined where they compute the same costly value. None if this would
-    change results, or if no inner loops can be joined.
+    """Return statements that replace the loops `earlier` and `later`, which contain loops, and the statements
+    ``between`` them: one outer loop, in which inner loops that compute the same costly value are joined. None if this
+    would change results, or if no inner loops can be joined.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -143,7 +143,9 @@ def _is_flat(statement: Statement) -> TypeGuard[Loop]:
 
 
 def _is_nest(statement: Statement) -> TypeGuard[Loop]:
-    """Return whether `statement` is a loop with step 1 around flat loops and assignments to scalars."""
+    """Return whether `statement` is a loop with step 1 that contains loops without inner loops, and otherwise only sets
+    scalars.
+    """
     if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
         return False
     inner = [part for part in statement.body if not isinstance(part, Set)]
@@ -152,8 +154,8 @@ def _is_nest(statement: Statement) -> TypeGuard[Loop]:
 
 
 def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bound], frozenset[Bound]]:
-    """Return the lower and the upper bounds of a loop as forms in the sizes, with axis lengths replaced by their values
-    in ``lengths``, for comparison with loops over axes of other arrays.
+    """Return ``(lower bounds, upper bounds)`` of a loop as forms in the sizes, so that loops over axes of different
+    arrays can be compared. ``lengths`` maps the variables for axis lengths to their values.
     """
     lows, highs = (
         frozenset(Bound(bound.form.substitute(lengths), bound.divisor) for bound in side)
@@ -166,8 +168,8 @@ def _range(loop: Loop, lengths: Mapping[Variable, Affine]) -> tuple[frozenset[Bo
 
 
 def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop) -> list[Statement] | None:
-    """Return those statements of ``between`` that the loop `later` needs, which must move in front of the loop
-    `earlier` if the two loops are joined; None if the loops cannot be joined.
+    """Return the statements in ``between`` that the loop `later` needs. They must move in front of the loop `earlier`
+    if the two loops are joined. None if the loops cannot be joined.
     """
     stores = [part for part in earlier.body if isinstance(part, Set) and isinstance(part.target, Load)]
     if not _agree(earlier, stores, later) or not set(filled(earlier)).isdisjoint(_used(later)):
@@ -219,8 +221,8 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the loop ``earlier`` and a later one with the body `own` compute a costly value in common that
-    differs between iterations, and read memory in the same direction.
+    """Return whether the loop ``earlier`` and a later loop with the body `own` should be merged: both compute the same
+    costly value, which differs between iterations, and both read memory along rows or neither does.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """
@@ -295,8 +297,8 @@ class _Numbering:
         return self.numbers[key]
 
     def read(self, statement: Statement) -> int | None:
-        """Record the value that a statement assigns to its target, for later reads, and return its value number. None
-        for a statement without a value.
+        """Record which value number (equal for equal values) the target of `statement` gets, so that later uses of the
+        target have it, too. Return the number; None if the statement assigns no value.
         """
         if not isinstance(statement, Set) or isinstance(statement.value, Ends | Identity):
             return None
@@ -308,7 +310,9 @@ class _Numbering:
         return number
 
     def costly(self, body: Iterable[Statement]) -> Iterator[int]:
-        """Yield the value numbers of the costly expressions that `body` computes and that differ between iterations."""
+        """Yield the value numbers of the costly expressions, such as divisions, that the statements in `body` compute
+        and whose values differ between iterations of the loop.
+        """
         for statement in body:
             number = self.read(statement)
             for one in () if number is None else self.below(number):
@@ -358,8 +362,8 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count the uses of all values from which value number `root` is computed, and record which of them are needed
-        whatever branches the selects take. With ``is_root``, a use of the value itself is counted, too.
+        """Count the uses of all values from which value number `root` is computed. Record in ``self.always`` which of
+        them are needed whatever branches the selects take. With ``is_root``, count a use of `root` itself, too.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []
@@ -379,8 +383,8 @@ class _Computed(_Numbering):
                 stack += value.arguments[:1] if is_choice else value.arguments
 
     def _written(self, root: int) -> Scalar:
-        """Return value number `root` as a scalar expression. A part that is used several times, and in every iteration,
-        becomes a scalar, whose definition is appended to ``body``.
+        """Return value number `root` as a scalar expression. A subexpression that is always needed, and used more than
+        once, is assigned to a new scalar in ``self.body``.
         """
         for one in self._in_order(root):
             value = self.values[one]
@@ -396,8 +400,8 @@ class _Computed(_Numbering):
         return self.scalar[root]
 
     def _in_order(self, root: int) -> list[int]:
-        """Return the numbers of the values from which the value ``root`` is computed, itself included, that have no
-        expression yet, arguments first.
+        """Return the numbers of the values that must be computed to get the value numbered ``root``, itself included,
+        arguments first. Values that have an expression already are left out.
         """
         found: list[int] = []
         stack = [root]

@@ -49,8 +49,8 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return a `note` of the plan with the name of a removed array replaced by the array that is read instead; ``gone``
-    maps removed arrays to the kernels that fill these. Other notes are unchanged.
+    """Return a `note` of the plan, ``"array: text"``, with the name of a removed array replaced by that of the array to
+    read instead. ``gone`` maps removed arrays to the kernels that fill these other arrays. Other notes are unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
@@ -165,8 +165,9 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return the read of an array in place of the read ``value`` of its copy, with the sign of the copy; any other
-    expression unchanged. ``aliases`` maps each copy to ``(array, sign)``.
+    """Return the read of the original array in place of ``value``, the read of a copy of it. ``aliases`` maps names of
+    copies to ``(original array, sign)``; with the sign -1, the read is negated. Double negations are removed; other
+    expressions are unchanged.
     """
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]

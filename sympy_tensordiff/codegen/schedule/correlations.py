@@ -117,9 +117,11 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` for the kernel that adds up the product `step`, read as ``output`` with its
-        ``labels``, in overlapping windows (col2im): the entry to which it adds, the kernel itself, and the steps that
-        first fill its array with 0. A correlation can replace them all. None if no such kernel reads the product.
+        """Return ``(entry, kernel, fills)`` for the kernel that adds the values of the product `step` to overlapping
+        windows of an array (col2im): the entry to which it adds, the kernel, and the steps that first fill the array
+        with 0. None if no such kernel reads the product.
+
+        ``output`` is the entry of the product at its ``labels``. A correlation can replace all these steps.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -217,8 +219,9 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Return whether the correlation `step`, which reads sliding windows in place, is faster than a library product of
-    copies of the windows: the copies (`kept` has their shapes) are large compared with the number of multiplications.
+    """Return whether it is faster to compute the correlation `step` from sliding windows in place than by a library
+    product of copies of the windows: the copies, with the shapes `kept`, are large compared with the number of
+    multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
@@ -293,7 +296,9 @@ def length(extent: Affine) -> int:
 
 
 def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
-    """Return the axis of `view` whose index is `label` alone and runs over its whole extent; None without one."""
+    """Return the axis of the array `view` that is indexed by `label` alone, if ``extent``, the number of values of the
+    label, is the length of the axis; else None.
+    """
     place = own_axis(view, label)
     return place if place is not None and shapes[view.array][place] == extent else None
 
@@ -301,9 +306,9 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)``: the axes of the result along which a correlation is divided into tasks for threads. The
-    label is None, or one in a composite index of the last of these axes, as k in ``i + k``, that each task computes
-    from its position.
+    """Return ``(axes, label)``: the axes of the result along which a correlation is divided into tasks for threads. If
+    the last axis has a composite index such as ``i + k``, ``label`` is the index ``k`` that each task solves for;
+    otherwise it is None.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

@@ -181,8 +181,8 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """Apply the first rule of ``recipe`` whose function returns a result for ``args``; return ``(rule, result)``, or
-    ``(None, None)`` if none applies. The rule's name is added to ``site.fired``, for the plan.
+    """Apply the first rule of ``recipe`` that is switched on and returns a result for ``args``; return ``(rule,
+    result)``, or ``(None, None)`` if none does. The rule is noted in ``site.fired``, for the plan.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -192,8 +192,8 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return ``body`` with loop-invariant reads moved in front of the loops in which they do not change: entries of
-    integer arrays in indices, such as ``idx[i]``, and other entries unless the nest may run many times per call.
+    """Return ``body``, the statements of `kernel`, with loop-invariant reads hoisted out of loops: entries of integer
+    arrays in indices, such as ``idx[i]``, and unless ``site.is_within``, entries of real arrays, too.
     """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
@@ -225,8 +225,8 @@ def _whole_axes(kernel: Kernel, site: Site) -> tuple[Loop, ...]:
 
 
 def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
-    """Return ``spans``, the loops over the axes of `kernel`, in an order whose innermost loop makes the most reads
-    contiguous (loop interchange).
+    """Return ``spans``, the loops over the axes of `kernel`, interchanged so that the innermost loop reads contiguous
+    memory as often as possible.
 
     That is the last axis unless more reads are contiguous along another. Short axes, which are unrolled, stay in their
     places, and so do all where longer loops run inside, and where several instances of a scatter add to one entry.
@@ -247,8 +247,8 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
 
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
-    """Return ``((), statements)``, where the statements compute all entries along a short last axis of `kernel` in
-    common loops (unroll-and-jam); None if that saves no reads. ``spans``, the loops over the axes, are not used.
+    """Return ``((), statements)`` for a kernel with a short last axis: common loops that compute all entries along it
+    (unroll-and-jam). None if that saves no reads. The first item stands for no local arrays; ``spans`` is not used.
     """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
@@ -257,7 +257,9 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
     """Return ``(local arrays, statements)`` of a kernel whose loop along a row, the last of ``spans``, is moved inside
-    of the sums named in `plan`, for contiguous reads of memory; a long row is cut into strips. None if `plan` is None.
+    of the sums named in `plan`, so that they read contiguous memory. None if `plan` is None.
+
+    A long row is cut into strips.
     """
     if plan is None:
         return None
@@ -296,8 +298,8 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
 
 
 def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
-    """Return ``body`` with each loop rewritten by the first rule of `LOOPS` that applies to it. ``is_one`` says whether
-    ``body`` runs only once per call.
+    """Return the statements ``body`` with each loop, also an inner one, rewritten by the first rule in `LOOPS` that
+    applies to it. ``is_one`` says whether ``body`` runs only once per call.
     """
     found: list[Statement] = []
     for statement in body:
@@ -318,8 +320,8 @@ def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | 
 
 
 def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` with its long sums computed as sums of partial sums, for accuracy; None if it has none, or if it
-    runs several times per call (``is_one`` is False).
+    """Return ``loop`` with its long sums split into partial sums that are then added up, which makes rounding errors
+    smaller. None if it has no long sums, or if it runs several times per call (``is_one`` is False).
     """
     sums = long_sums(loop) if is_one else []
     parts = split_sums(loop, sums, PART, site.fresh) if sums else ()
@@ -372,9 +374,9 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` in strips of two loops: the first computes sums (or other reductions), the second computes
-    functions of these sums, with vector instructions. None if that is not possible. ``is_one`` says whether ``loop``
-    runs only once per call.
+    """Split the body of ``loop`` into two loops over short strips of it: the first computes sums, the second applies
+    functions such as exp to these sums, with vector instructions. None if that is impossible. ``is_one`` says whether
+    ``loop`` runs only once per call.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once are added up strip
     by strip.
@@ -390,24 +392,24 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
 
 
 def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
-    """Return statements that replace `loop`, the common loop of fused kernels: the loop without those inner loops that
-    a rare condition guards and, if the condition was true somewhere, the full loop again. None if there are no such
-    inner loops.
+    """Return statements that replace `loop`, the common loop of fused kernels, if a rare condition guards some of its
+    inner loops; None if there are none. They run the loop without these and then, if the condition was true somewhere,
+    the full loop again.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
 
 
 def common_loops(body: Sequence[Statement], lengths: Mapping[Variable, Affine], site: Site) -> Sequence[Statement]:
-    """Return the statements for one row of fused kernels, with loops joined that compute the same costly values;
-    ``lengths`` are the extents of the axes of arrays.
+    """Return the statements of fused kernels for one row, with two loops merged where they compute the same costly
+    values. ``lengths`` maps the variables for axis lengths of arrays to extents.
     """
     return _first((COMMON,), site, body, lengths, site)[1] or body
 
 
 def distributed_rows(loop: Loop, site: Site) -> Loop:
-    """Return `loop`, which fused kernels share, in strips with two inner loops: one for reductions, and a vectorised
-    one for functions of their results. Return `loop` itself if that is not possible.
+    """Return ``loop``, the common loop of fused kernels, cut into strips: in each strip, one loop computes reductions
+    and a vectorised one functions of their results. Return `loop` itself if that is not possible.
     """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:
@@ -418,8 +420,9 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
 
 
 def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return the loops that replace ``loop``: the first and the last few iterations, and between them a loop without
-    tests and remainders, over the range in which all conditions are true. None if there is no such range.
+    """Split ``loop`` into loops over its first few, middle and last few iterations. In the middle loop, all conditions
+    are true, so that it needs no tests or remainders. Return the new statements; None if there is no such middle range.
+    ``site`` is the context of the loop.
     """
     context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
     parts = interior(loop, site.fresh, context)

@@ -46,8 +46,8 @@ Extents = tuple[Affine, ...]
 
 
 class BlockRecurrence(NamedTuple):
-    """A recurrence whose loop over time can run inside of a GPU kernel, in blocks of threads: its step, its batch axes,
-    and the extents that tell its work and memory.
+    """A recurrence whose whole loop over time can run inside of one GPU kernel, in blocks of threads: its step, its
+    batch axes, and the extents from which its work and memory follow.
 
     ``step`` has the kernels of one step for a block. ``axes`` maps each array of its body that has the batch as an axis
     to the number of this axis, ``batch`` is the extent of the batch; they are empty and None without a batch. For one
@@ -80,8 +80,9 @@ def block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the recurrence in the form in which blocks of threads run its loop over time, like `block_loop`, but also
-    if a step is known to be large; None in the other cases of `block_loop`.
+    """Return the recurrence `step` in a form in which blocks of threads can run its loop over time. None if a step
+    calls a library or needs an amount of memory that changes with the time. Unlike `block_loop`, accept steps known to
+    be large.
     """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
@@ -131,14 +132,14 @@ def _substituted(extents: Extents, mapping: Mapping[str, Affine]) -> Extents:
 
 
 def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
-    """Return `extents` without the one at position `axis`; all of them if `axis` is None."""
+    """Return `extents` without the extent number `axis`; all of them if `axis` is None."""
     return tuple([extent for number, extent in enumerate(extents) if number != axis])
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Yield tuples of extents whose products, added up, estimate the operations of `kernel` for one batch entry: one
-    for the entries of its array, and one for the iterations of each loop. A loop of unknown length counts as one
-    iteration.
+    """Yield products, each as a tuple of extents, whose sum estimates the operations of `kernel` for one batch entry:
+    the number of entries of its array, and the number of iterations of each loop. A loop of unknown length counts as
+    one iteration.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
     extents = without_axis(box, axes.get(kernel.array))
@@ -151,8 +152,8 @@ def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[
 
 
 def describe_device(program: Program) -> list[str]:
-    """Return the lines of ``.plan`` about the GPU: arrays computed again instead of stored, sums in two launches,
-    loops over time, and kernels that share a launch.
+    """Return lines of ``.plan`` about a GPU: which arrays are computed again instead of stored, which sums take two
+    launches, which loops over time run inside of a kernel, and which kernels share a launch.
     """
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
@@ -185,9 +186,9 @@ def _describe_loop(step: Recurrence) -> Iterator[str]:
 
 
 def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return, for each state and each array that ``body`` fills, the position of its batch axis: the axis along which a
-    time step computes all entries independently. {} if there is no such axis. ``states`` are pairs of the argument and
-    the result of a state.
+    """Return a dictionary from each state and each array that ``body`` fills to the position of its batch axis, along
+    which a time step computes all entries independently. {} if there is no such axis. ``states`` are pairs of the
+    argument and the result of a state.
 
     Law: a kernel's entry at one value of its axis reads these arrays at the same value of theirs.
     """
@@ -206,16 +207,16 @@ def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, in
 
 
 def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
-    """Return the names of the arrays whose values change from step to step: the states, and the arrays that the kernels
-    of `body` fill.
+    """Return the names of the arrays that differ from step to step of a recurrence: its ``states``, given as pairs of
+    names (old value, new value), and all arrays that the kernels of `body` fill.
     """
     return {*(argument for argument, _ in states), *(kernel.array for kernel in body.nests)}
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add to `axes`, a dictionary from arrays to batch axes, those arrays of ``body`` whose batch axis follows from a
-    kernel that reads or fills an array in `axes`; return whether any were added. ``states`` are pairs of the argument
-    and the result of a state.
+    """Add arrays of ``body`` to `axes`, a dictionary from arrays to their batch axes, if a kernel that reads or fills
+    an array in `axes` determines their batch axis. Return whether any were added. ``states`` has a pair for each state:
+    its argument and its result.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:
@@ -236,9 +237,9 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `axes`, a dictionary from arrays to axes, are batch axes of all arrays that change from step to
-    step: each kernel of ``body`` reads such arrays only at its own index along this axis. ``states`` are pairs of the
-    argument and the result of a state.
+    """Return whether all arrays that change from one time step to the next can be computed in independent parts along
+    the axes in `axes`, a dictionary from arrays to axes: each kernel of ``body`` reads them only at its own index along
+    the axis. ``states`` are pairs of the argument and the result of a state.
     """
     shapes, moving = array_shapes(body), _moving(body, states)
     if moving != axes.keys() or len({shapes[array][axis] for array, axis in axes.items()}) > 1:
@@ -264,7 +265,7 @@ def with_numbers_in_memory(step: Recurrence) -> Recurrence:
     numbers = {a.name for a in step.body.arguments if _is_number(a)}
 
     def read(value: Scalar) -> Scalar:
-        """Return the read of a one-entry array in place of a real number; other nodes unchanged."""
+        """Return the read of an array of one entry for a real number that it stores; other expressions unchanged."""
         name = value.name if isinstance(value, Name) else value.array if isinstance(value, Load) else ""
         return Load(name, (Affine(),)) if name in numbers else value
 

@@ -56,8 +56,8 @@ def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | Non
 
 
 def _additions_last(steps: Sequence[Step]) -> list[Step]:
-    """Return `steps` with each scatter that adds stored sums moved behind all steps that do not use the array to which
-    it adds.
+    """Return `steps` with each scatter that only adds stored sums to an array moved behind the following steps that do
+    not use this array.
     """
     found: list[Step] = []
     waiting: list[Scatter] = []

@@ -63,9 +63,9 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
 def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
-    """Return ``(functions, addition, stored)`` for a loop that adds function values to entries with indices read from
-    data: the statements that compute the values, the statement that adds them, and the scalars that pass from the first
-    to the second. None for other loops.
+    """Split the body of a loop that adds function values to entries with indices from data, as in ``y[p[i]] +=
+    exp(x[i])``. Return ``(functions, addition, stored)``: the statements that compute the values, the one that adds
+    them, and the names of the scalars that pass between them. None for other loops.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]
@@ -92,9 +92,9 @@ def _in_strips(
     like: str,
     fresh: Callable[[str], str],
 ) -> tuple[list[Alloc], Loop]:
-    """Return ``(local arrays, loop)``: ``loop`` in strips, each of which runs the statements ``first`` in one loop and
-    ``second`` in another. The scalars ``stored`` pass from one to the other in local arrays, with the dtype of
-    ``like``.
+    """Return ``(local arrays, loop)``: ``loop`` in strips, in each of which an inner loop runs the statements ``first``
+    and another one ``second``. The local arrays pass the scalars ``stored`` to ``second``; they have the dtype of the
+    array ``like``.
     """
     start = fresh(f"{loop.variable}_first")
     strips = split(loop, STRIP, start)
@@ -116,18 +116,22 @@ def _names_in(statement: Statement) -> set[str]:
 
 
 def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[Statement, ...]:
-    """Return ``body`` with scalars in place of reads of the arrays without axes whose names are in ``made``."""
+    """Return the statements ``body`` with scalars in place of arrays without axes: the read ``s[]`` of a name ``s`` in
+    ``made`` becomes the scalar ``s``.
+    """
 
     def by_name(part: Scalar) -> Scalar:
-        """Return the scalar of the same name for a read of an array of rank 0; other nodes unchanged."""
+        """Return ``part``, if it reads an array without axes that ``made`` contains, as the scalar of the same name;
+        any other node unchanged.
+        """
         return Name(part.array) if isinstance(part, Load) and not part.index and part.array in made else part
 
     return with_values(body, by_name)
 
 
 def _are_independent(reductions: Sequence[Statement], functions: Sequence[Statement], made: Collection[str]) -> bool:
-    """Return whether the loop can first run the statements ``reductions`` in all iterations, and then the statements
-    ``functions``: the reductions only define the scalars `made`, and read nothing that the functions write.
+    """Return whether a loop can first run the statements ``reductions`` in all its iterations, and then the statements
+    ``functions``.
 
     The reductions define the scalars ``made``, and nothing else; they read nothing that the functions write.
     """

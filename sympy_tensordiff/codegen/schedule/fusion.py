@@ -178,8 +178,9 @@ class _Fusion:
         return group
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
-        """Return whether `kernel` can share a loop over its first axis with other kernels, one row at a time. A kernel
-        with a single axis can only if moving this loop inside of its sums (a `row_plan`) is not worthwhile.
+        """Return whether `kernel` can be fused with others in a common loop over their first axis, in which each
+        computes one row. A kernel with one axis cannot if it is better to move the loop over it inside of its sums (see
+        `row_plan`).
         """
         if isinstance(kernel, Scatter | ConstantKernel) or not kernel.axes:
             return False
@@ -192,8 +193,8 @@ class _Fusion:
         return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return those kernels among `left`, the steps that are not fused yet, that fill arrays which only `step`
-        reads, and can join `group` before it.
+        """Return the kernels among `left`, the steps that are not fused yet, that can join `group` before `step`: no
+        other step reads the arrays that they fill.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [
@@ -206,15 +207,15 @@ class _Fusion:
         ]
 
     def is_row(self, kernel: Kernel, group: _Group) -> bool:
-        """Return whether `kernel` can be computed row by row in the common loop of `group`, whose length is that of the
-        kernel's first axis.
+        """Return whether `kernel` can join the common loop of `group` such that each iteration computes one row of its
+        array: the first axis has the length of the loop, and the kernel computes row by row.
         """
         shape = self.shapes[kernel.array]
         return bool(shape) and shape[0] == group.extent and self.is_row_kernel(kernel)
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
-        """Return whether `step` may be fused into `group`, and the two then share array entries or costly function
-        values. `producers` are kernels that only `step` reads, to be fused with it.
+        """Return whether `step` may be fused into `group`, and if this pays, because both read or fill the same array
+        or repeat costly functions. `producers` are kernels that only `step` reads, to be fused with it.
         """
         if isinstance(step, Scatter | ConstantKernel):
             return False
@@ -244,9 +245,9 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Return whether `kernel` is one reduction over the common loop of `group`, so that each iteration of this loop
-        can update all entries of its result. It must read the arrays ``common``, which the group uses too, at the loop
-        variable only, and have fewer axes than one of them.
+        """Return whether `kernel` is one reduction over the common loop of `group`, so that it can be fused into this
+        loop. It must read the arrays ``common``, which the group reads too, at the loop variable only, and have fewer
+        axes than one of them.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
@@ -276,8 +277,8 @@ class _Fusion:
     # ------------------------------------------------------------------------ the common loop
 
     def fused(self, group: _Group) -> FusedKernels:
-        """Return the kernels of `group` as one fused step: the common loop has one variable, and all other names are
-        distinct.
+        """Return the kernels of `group` fused into one step. Their common loop gets one variable, and names that
+        several kernels use for different things are made distinct.
         """
         depth = self.depth(group)
         taken = {*self.taken}
@@ -297,8 +298,8 @@ class _Fusion:
         )
 
     def depth(self, group: _Group) -> int:
-        """Return how many leading axes all kernels of `group` can share as outer loops. With more of them, a smaller
-        part of each intermediate array is stored at a time.
+        """Return how many leading axes all kernels of `group` can share as outer loops, at least 1. The more they
+        share, the less of each intermediate array is stored at a time.
 
         At least one kernel has further axes, along which its innermost loops run.
         """
@@ -333,8 +334,8 @@ class _Fusion:
 
 
 def _functions_in_loops(kernel: Kernel) -> frozenset[str | External]:
-    """Return the functions that `kernel` calls in its innermost long loops, and `EXPONENTIAL` for those of one
-    exponential. A kernel with one axis and no loops inside of it is such a loop itself.
+    """Return the functions that `kernel` calls in its innermost loops, without loops of few steps. `EXPONENTIAL` is
+    added if one of them is computed from a single exponential.
     """
     bodies = [loop.body for loop in loops(kernel.body) if not has_few_steps(loop) and not any(loops(loop.body))]
     if len(kernel.axes) == 1 and not any(loops(kernel.body)):
@@ -383,7 +384,9 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
 
 
 def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) -> bool:
-    """Return whether every read of `arrays` in `kernel` has ``variables`` as its first indices."""
+    """Return whether every read of one of `arrays` in `kernel` has the indices ``variables`` first, as ``a[i, 2*j]``
+    has i.
+    """
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False
     wanted = tuple(map(Affine.variable, variables))
@@ -395,8 +398,8 @@ def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) ->
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether threads can each compute a block of rows of `step`: its result has a first axis, no prefix scan runs
-    along it, and the sums over it in fused kernels are plain totals. Scatters and constants do not qualify.
+    """Whether each of several threads can compute a block of rows of `step`'s result. No prefix scan may run along its
+    first axis, and sums over this axis in fused kernels must be plain totals; scatters and constants do not qualify.
     """
     if isinstance(step, Correlation):
         return True
@@ -411,7 +414,9 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
 
 
 def is_plain_total(kernel: Kernel) -> bool:
-    """Whether each entry of `kernel` is a sum, so that several threads can compute partial sums of it."""
+    """Whether each entry of `kernel` is a single sum, stored unchanged, so that several threads can compute partial
+    sums of it.
+    """
     found = single_reduction(kernel)
     if not kernel.axes or found is None:
         return False
@@ -422,8 +427,8 @@ def is_plain_total(kernel: Kernel) -> bool:
 
 
 def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
-    """Return the scheduled nest of `step`, verified, in the context `site`; the unscheduled nest if an access cannot be
-    proved to be in bounds.
+    """Schedule the loop nest of `step` in the context `site`, verify and return it. Return the unscheduled nest if an
+    access in the scheduled one cannot be proved to be in bounds.
     """
     nest = scheduled_together(step, site) if isinstance(step, FusedKernels) else scheduled(step, site)
     used, totals = uses(step), step.totals if isinstance(step, FusedKernels) else ()
@@ -437,8 +442,8 @@ def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
 
 
 def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
-    """Return the unscheduled nest of `step`, for use after its scheduled nest has raised `error`. Raise `error` again
-    if that nest was already the unscheduled one.
+    """Return the loop nest of `step` without scheduling, to use after the check of its scheduled nest has raised
+    `error`. Raise `error` again if that nest was not scheduled either.
     """
     if site.is_plain:
         raise error
@@ -511,7 +516,9 @@ class _Parts:
         return Alloc(array.name, tuple(shape), self.step.filled[0])
 
     def row(self, kernel: Kernel) -> None:
-        """Add the statements for one row of `kernel` to the body of the common loop."""
+        """Add the statements that compute one row of `kernel` to the body of the loop over rows that the fused kernels
+        share.
+        """
         axes = self.step.axes
         outer = () if kernel.array in self.rows else axes
         nest = scheduled(self.local(kernel, kernel.axes[len(axes) :], kernel.body), replace(self.site, outer=outer))
@@ -519,7 +526,9 @@ class _Parts:
         self.inside += nest.body
 
     def total(self, kernel: Kernel) -> None:
-        """Add a `kernel` that is a reduction over the common loop: each iteration updates all entries of its result."""
+        """Add a reduction over the common loop, `kernel`, to the fused kernels: its start before the loop, and in each
+        iteration an update of all entries of its result.
+        """
         if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
         (constants, accumulator, loop, store), axes = found, kernel.axes
@@ -537,8 +546,8 @@ class _Parts:
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
     ) -> Sequence[Statement]:
-        """Return the scheduled statements by which ``kernel``, with the statements `body`, contributes to one iteration
-        of the common loop. ``entry`` maps accumulators to their replacements; local arrays that are needed are added to
+        """Return the scheduled statements of ``kernel``, with the body `body`, for one iteration of the loop that it
+        shares with other kernels. ``entry`` maps accumulators to their replacements; local arrays are added to
         ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
@@ -546,8 +555,8 @@ class _Parts:
         return nest.body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
-        """Return `kernel` with the given axes and body, to run inside of the common loops. Temporaries of which only
-        the current row is stored lose the indices of the common axes.
+        """Return `kernel` with the given axes and body, to run inside of the common loops. An array of which only the
+        current row is stored is read and filled without the indices of the common axes.
         """
         for _ in self.step.axes:
             body = localise(body, self.rows)

@@ -35,7 +35,8 @@ Values = Mapping[Any, Any]
 
 
 class Card(NamedTuple):
-    """A device: its processors, the limits of one of them, and its rates per second.
+    """The data of a GPU for the cost model: the number of its processors, the limits of one processor (such as its
+    threads), and its rates per second.
 
     Attributes
     ----------
@@ -207,7 +208,9 @@ class _ModelBlocks:
             self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the coordinates of thread `number` of a warp in a middle block; None for a thread without an entry."""
+        """Return the values of the index variables for thread `number` of a warp, in a block in the middle of the grid;
+        None if the thread computes no entry.
+        """
         x, y = number % self.width, number // self.width
         if y >= self.height:
             return None
@@ -314,9 +317,9 @@ class _LaunchCounter:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Record which entries the threads of a warp read by ``load``, as offsets. For a long loop these are the
-        entries of one iteration, for a short loop those of all iterations, since their memory sectors stay in the
-        cache.
+        """Record the offsets of the entries that the threads of a warp read by ``load``: those of one iteration, and
+        those of all iterations of short loops, since their memory sectors stay in the cache. Small arrays are left out.
+        ``warp`` has the index values of each thread.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return
@@ -332,7 +335,9 @@ class _LaunchCounter:
             offsets |= {self.offset(load, values) for values in points}
 
     def offset(self, load: Load, values: Values) -> int:
-        """Return the offset, in its array, of the entry that a thread with the variables `values` reads."""
+        """Return the offset, in entries from the beginning of the array, at which the read ``load`` accesses it in a
+        thread whose variables have the ``values``.
+        """
         strides = self.strides[load.array]
         return sum(int(form.evaluate(values)) * stride for form, stride in zip(load.index, strides, strict=True))
 
@@ -344,8 +349,8 @@ class _LaunchCounter:
         return len(sectors) / ceil(len(offsets) * self.itemsize / SECTOR)
 
     def worst_ratio(self) -> float:
-        """Return the greatest ratio of memory sectors read to sectors needed, among the arrays that are read most
-        often.
+        """Return the ratio of memory sectors read to sectors needed, 1 if the reads are perfectly coalesced. It is the
+        worst ratio among the arrays that are read most often.
         """
         worst: dict[int, float] = {}
         for (level, _), each in self.touched.items():
@@ -355,8 +360,8 @@ class _LaunchCounter:
 
 
 def _holds(rows: Sequence[Constraint], lane: Values) -> bool:
-    """Return whether the constraints `rows` hold for a thread, whose variables have the values `lane`; True if they
-    depend on data, which the model does not know.
+    """Return whether the constraints `rows` hold for a GPU thread, given ``lane``, the values of its variables; True if
+    they depend on the data of a call, which are not known.
     """
     try:
         values = [(row, int(row.form.evaluate(lane))) for row in rows]
@@ -381,8 +386,8 @@ def _middle(loop: Loop, warp: Sequence[dict[Any, Any]]) -> tuple[int, list[dict[
 
 
 def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
-    """Return the numbers of threads of a block along x, y and z, for an array with the extents `outer`, `rows` and
-    `columns`. The generated ``launch`` chooses them in the same way.
+    """Return the numbers of threads of a GPU block along x, y and z, for a grid with `columns`, `rows` and `outer`
+    entries along these axes. The generated function ``launch`` chooses them in the same way.
     """
 
     def share(extent: int, most: int) -> int:

@@ -33,8 +33,8 @@ WIDEST_END = 16
 
 
 class Guards(NamedTuple):
-    """The guards in a loop body as conditions on the loop: lower and upper bounds of its variable, and conditions that
-    are the same in all iterations.
+    """The guards in a loop body as conditions on the loop: the lower and upper bounds ``lows`` and ``highs`` of its
+    variable, and the conditions ``outer`` that are the same in all iterations.
 
     ``zeros`` are the quotients that are 0 between the bounds, ``outer_zeros`` those that are 0 where ``outer`` holds,
     and ``implied`` the conditions that hold in all iterations.
@@ -49,8 +49,9 @@ class Guards(NamedTuple):
 
 
 class LoopContext(NamedTuple):
-    """The context of a loop: the ``lengths`` of the axes of arrays, the guards whose statements are costly, the loops
-    ``around`` it over whole axes, and a prover of constraints from others.
+    """The context in which a loop is cut: the loops ``around`` it over whole axes, and ``lengths``, which maps names of
+    axis lengths such as ``x.shape[0]`` to forms. ``is_costly(guard)`` says whether the guarded statements are costly,
+    ``proves(row, known)`` whether constraints imply another.
     """
 
     lengths: Lengths
@@ -141,7 +142,7 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
-    """Return the variable of one of the loops `around` such that the quotient `part` is 0 except near the ends of the
+    """Return the variable of the first loop in `around` for which the quotient `part` is 0 except near the ends of the
     loop, as i for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such loop.
     """
     divisor = _divisor(part)
@@ -171,30 +172,30 @@ def _bounds(loop: Loop) -> list[Constraint]:
 
 
 def _follows(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether one of the `facts` implies `row`: they differ by a constant, as ``i >= 2`` and ``i >= 1``, once axis
-    lengths are replaced by their values in ``lengths``.
+    """Whether `row` follows from one of the `facts` because they differ by a constant only, as ``i >= 1`` from ``i >=
+    2``. Axis lengths are first replaced by their values in ``lengths``.
     """
     gaps = ((row.form - fact.form).substitute(lengths) for fact in facts)
     return row.kind == "ge" and any(gap.is_constant and gap.constant >= 0 for gap in gaps)
 
 
 def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether one of the `facts` contradicts `row`, once axis lengths are replaced by their values in ``lengths``."""
+    """Whether `row`, an inequality, is false because one of the `facts` contradicts it. Variables for axis lengths are
+    replaced by their values in ``lengths`` before.
+    """
     return row.kind == "ge" and _follows(row.negation(), facts, lengths)
 
 
 def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Lengths) -> bool:
-    """Return whether `statement` is a guard that is false wherever one of the conditions `outer` is false."""
+    """Return whether `statement` is a guard that can be true only where all constraints `outer` hold."""
     return isinstance(statement, If) and all(_follows(row, statement.conditions, lengths) for row in outer)
 
 
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return the loops before, inside and after the interior of `loop`, in which all guards in `found` are true and are
-    not tested. Statements that compute the ends of the interior are appended to `begin`.
-
-    Statements that compute the ends are added to `begin`.
+    """Return `loop` cut into the loops before, inside and after its interior, where all guards in `found` are true and
+    are not tested. Statements that compute the ends of the interior are appended to `begin`.
     """
     variable = Affine.variable(loop.variable)
     sides = (found.lows, 1), (found.highs, -1)
@@ -229,8 +230,8 @@ def _is_empty(loop: Loop, lengths: Lengths) -> bool:
 
 
 def _gap(low: Bound, high: Bound, lengths: Lengths) -> int | None:
-    """Return ``high - low`` if that is a constant, once axis lengths are replaced by their values in ``lengths``; else
-    None.
+    """Return the number ``high - low``, after the axis lengths in ``lengths`` are replaced by their values; None if the
+    difference is not a constant.
     """
     gap = (high.form - low.form).substitute(lengths)
     return gap.constant if gap.is_constant and low.divisor == high.divisor == 1 else None
@@ -244,8 +245,9 @@ def _loop_between(
     zeros: Mapping[Quotient | SymbolicQuotient, Affine],
     lengths: Lengths,
 ) -> Loop:
-    """Return `loop` with the bounds `lows` and `highs` added. A condition that follows from `facts` is dropped; a
-    statement whose condition contradicts `facts` is removed; the quotients `zeros` are replaced by their values.
+    """Return `loop` with the further bounds `lows` and `highs`, and a simpler body: conditions that follow from `facts`
+    are dropped, statements with a condition that contradicts `facts` are removed, and the quotients `zeros` are
+    replaced by their values.
     """
     body: list[Statement] = []
     for statement in loop.body:

@@ -48,9 +48,11 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return `body`, the statements inside of the loop over `variable` ("" for a whole nest), with each entry that
-        its inner loops read repeatedly read once before these loops, into a new scalar. ``known`` maps entries that are
-        already read to their names; ``rows`` are the constraints known there.
+        """Return `body`, the statements inside of the loop over `variable` ("" for a whole nest), after new statements
+        that store each entry which its inner loops read repeatedly in a scalar. The loops read the scalar instead.
+
+        ``known`` maps entries that are already stored to their scalars; ``rows`` are the constraints known there. An
+        entry that may be out of bounds is not read before the loops.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
@@ -93,8 +95,8 @@ class InvariantReads:
                         yield entry
 
     def entries(self, statement: Statement, arrays: Collection[str]) -> Iterator[Entry]:
-        """Yield the integer-array entries in the indices of `statement`. With ``self.has_values``, also yield its reads
-        of ``arrays``.
+        """Yield the reads in `statement` that may be moved out of loops: entries of integer arrays in its indices, and
+        if ``self.has_values``, its reads of ``arrays``.
         """
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
@@ -114,18 +116,20 @@ class InvariantReads:
 
 
 def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
-    """Return two functions that replace the entries in `known` by their names: one for the nodes of scalar expressions,
-    one for affine forms.
+    """Return two functions that replace each array entry in `known` by the scalar with its name: the first for the
+    nodes of scalar expressions, the second for affine forms.
     """
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form_with_names(one: Affine) -> Affine:
-        """Return an affine form with names in place of the integer-array entries in ``known``."""
+        """Return the affine form ``one`` with scalars in place of integer-array entries: ``known`` maps these entries
+        to names.
+        """
         return one.substitute(data)
 
     def part_with_names(one: Scalar) -> Scalar:
-        """Return a node of a scalar expression, a read or an index, with the names of ``known`` entries in place of the
-        entries; other nodes unchanged.
+        """Return the node `one` of a scalar expression with names in place of the entries in ``known``; it may be such
+        an entry, or have some in its index. Other nodes are unchanged.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form_with_names(one.form))

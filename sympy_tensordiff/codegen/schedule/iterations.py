@@ -33,9 +33,9 @@ class Iteration(NamedTuple):
 
 
 def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
-    """Return the work of one iteration of each innermost loop in the nest ``body`` of a GPU thread, where loops that
-    compilers unroll do not count as loops. For a loop around inner ones with constant numbers of iterations, return its
-    work too. ``shared`` are the arrays in shared memory.
+    """Return the work of one iteration of each innermost loop in ``body``, the loop nest of a GPU thread, and of each
+    loop around inner ones with constant numbers of iterations. Loops that compilers unroll do not count as loops.
+    ``shared`` are the arrays in shared memory.
     """
     long = [loop for loop in loops(body) if not is_unrolled(loop)]
     if not long:
@@ -89,8 +89,9 @@ def work(node: Scalar) -> int:
 
 
 class _Reads:
-    """Counts the reads, stores and operations of statements. With a loop ``variable``, only reads that depend on it
-    count, since others are made before the loop.
+    """Counts the reads and operations of statements. If it gets a loop ``variable``, it counts only the reads that
+    depend on the variable, since the others are made before the loop. Reads of arrays in ``shared`` are also counted
+    separately.
     """
 
     def __init__(self, shared: Collection[str], variable: str = "") -> None:
@@ -107,9 +108,9 @@ class _Reads:
         return Iteration(self.loads, self.shared_loads, self.operations)
 
     def count(self, body: Sequence[Statement], values: Mapping[str, Affine], guard: frozenset[str]) -> None:
-        """Add the reads and operations of ``body`` to the counts, once for each value of its short loops, which
-        compilers unroll. ``values`` has the values of such loops around it, ``guard`` the names in conditions around
-        it.
+        """Add the reads, stores and operations of ``body`` to the counts. A loop that compilers unroll counts once for
+        each of its iterations. ``values`` has the values of the variables of such loops around ``body``, ``guard`` the
+        names in conditions around it.
         """
         for statement in body:
             if isinstance(statement, Loop):
@@ -132,23 +133,23 @@ class _Reads:
                     self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
 
     def store(self, array: str, index: tuple[Affine, ...]) -> None:
-        """Forget those known entries that a store to ``array[index]`` may change: all entries of the array except those
-        at a constant distance from the stored one.
+        """Record that ``array[index]`` is stored, and forget the known entries that this may change: all entries of the
+        array that are not at a constant distance from the stored one.
         """
         others = [known for name, known in self.known if name == array]
         near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]
         self.known = {(array, known) for known in (*near, index)}
 
     def read_data(self, rows: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the reads of integer arrays in the affine forms ``rows``; ``guard`` has the names in conditions around
-        them.
+        """Count the reads of integer arrays in the affine forms ``rows``, as part of the work of one iteration.
+        ``guard`` has the names that occur in the conditions around them.
         """
         for entry in data_entries(rows):
             self.read(entry.tensor, entry.index, guard)
 
     def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the read of an entry, unless its value is known already, or the read is loop-invariant: neither its
-        index nor the names in conditions around it (``guard``) contain the loop variable.
+        """Count the read of the entry of ``array`` at ``index``, unless it has been read already, or can be read before
+        the loop: neither ``index`` nor the names in conditions around it (``guard``) contain the loop variable.
         """
         entry = array, tuple(index)
         if entry in self.known:

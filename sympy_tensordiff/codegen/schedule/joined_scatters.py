@@ -30,7 +30,9 @@ def with_joined_scatters(program: Program) -> Program:
 
 
 def _join_scatters(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
-    """Yield the scatters into one array, with those joined that add to equal entries."""
+    """Yield ``scatters``, which all add to one array, with those joined into one that add to the same entries.
+    ``taken`` are the names in use.
+    """
     found: list[Scatter] = []
     for scatter in scatters:
         for place, other in enumerate(found):
@@ -43,7 +45,9 @@ def _join_scatters(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Sca
 
 
 def _join(one: Scatter, other: Scatter, taken: set[str]) -> Scatter | None:
-    """Return one scatter that adds the values of both; None if they do not add one value each to equal entries."""
+    """Return one scatter that adds the sum of the values of both scatters; None unless each adds one value and both add
+    to the same entries. New names are added to ``taken``.
+    """
     if one.extents != other.extents or one.exclusive != other.exclusive:
         return None
     last = one.body[-1]

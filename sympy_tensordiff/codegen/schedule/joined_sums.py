@@ -27,14 +27,16 @@ FREE = frozenset({"sum", "max", "min"})
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with each sum of sums in one accumulator instead of two, so that both loops can be distributed
+    """Return `kernel` with one accumulator in place of two for each sum of sums, so that both loops can be distributed
     over threads.
     """
     return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_with_one_accumulator(statement),)))
 
 
 def _with_one_accumulator(statement: Statement) -> Statement:
-    """Return a loop that adds up inner sums as a loop nest with a single accumulator; any other statement unchanged."""
+    """Return the loop ``for i: s = 0; for j: s += ...; t += s`` as ``for i: for j: t += ...``, without the inner
+    accumulator; any other statement unchanged.
+    """
     if not isinstance(statement, Loop | If):
         return statement
     lets, rest = split_off_definitions(statement.body)
@@ -48,8 +50,8 @@ def _with_one_accumulator(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return ``part``, an addition to the inner sum's accumulator, as one to the outer sum's; any other statement
-        unchanged.
+        """Return a statement that adds to the accumulator of the inner sum as one that adds to that of the outer sum;
+        any other statement unchanged. The second argument is not used.
         """
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 

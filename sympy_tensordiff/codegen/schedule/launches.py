@@ -144,8 +144,8 @@ class _Launch:
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """Return the leading extents that the array of the kernel `step` shares with the shape of this launch: threads
-        along these axes can compute entries of both.
+        """Return the leading extents that the array of the kernel `step` and the shape of this launch have in common: a
+        thread for each entry along these axes can serve both.
         """
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]
@@ -173,8 +173,8 @@ class _Launch:
 
 
 class Device(NamedTuple):
-    """A program as GPU launches, with its matrix products, its arrays of partial sums, and the loops that blocks of
-    threads share.
+    """A program divided into GPU launches, with its matrix products, its arrays of partial sums, and the sums that
+    blocks of threads share.
     """
 
     program: Program

@@ -66,8 +66,8 @@ def in_reading_order(program: Program) -> Program:
 
 
 def _with_transposed_values(program: Program) -> Program:
-    """Return `program` with the axes of temporaries in another order where more reads are then contiguous: the reads of
-    a temporary, and the reads by the kernel that fills it.
+    """Return `program` with the axes of some temporaries in another order, so that more accesses are contiguous: the
+    reads of these temporaries, and the reads by the kernels that fill them.
 
     One order changes what is best for the others, so that they are chosen one after the other.
     """
@@ -80,17 +80,23 @@ def _with_transposed_values(program: Program) -> Program:
 
 
 def _with_last_axis(program: Program, name: str, last: int) -> Program:
-    """Return `program` with the axis number ``last`` of the temporary ``name`` at the end."""
+    """Return `program` with the axes of the temporary ``name`` stored in another order: the axis number ``last`` comes
+    last.
+    """
     rank = next(len(array.shape) for array in program.temporaries if array.name == name)
     order = _axes_with_last(last, rank)
 
     def entry(load: Name | Load) -> Name | Load:
-        """Return an entry of the array ``name`` with its indices in the new order; other targets unchanged."""
+        """Return `load` with its indices permuted into the new order of axes if it is an entry of the array ``name``;
+        return any other entry or scalar unchanged.
+        """
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
 
     def with_new_order(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return `statement` with the indices of its entries of the array ``name`` in the new order."""
+        """Return `statement` with the axes of the array ``name`` in their new order: the indices of each of its entries
+        are permuted.
+        """
         value = partial(rewrite_scalar, change=lambda part: entry(part) if isinstance(part, Load) else part)
         return (with_parts(statement, value, target=entry),)
 
@@ -113,9 +119,11 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
-    """Return ``(name, axis)`` of the temporary in which the most additional reads, of it or by the kernel that fills
-    it, become contiguous if this axis is made the last one; None if no change is better. An axis is not moved if all
-    axes after it are short, since the kernels of one row share its entries.
+    """Return ``(name, axis)``: the temporary, and the axis that is to be stored last, for which the most additional
+    reads become contiguous. Reads of the temporary count, and reads by the kernel that fills it. None if no change is
+    better.
+
+    An axis is not moved if all axes after it are short, since the kernels of one row share its entries.
     """
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
@@ -131,9 +139,9 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count votes for the axes to be stored last: the axis along which the loop over ``variable`` reads the
-            array of `load` with stride 1, and the axes of the array that `step` fills along which `load` is contiguous.
-            Return `load` unchanged; ``around`` is not used.
+            """Count the axes to be stored last in ``votes``: the axis of the array of `load` along which the loop over
+            ``variable`` reads with stride 1, and each axis of the array that `step` fills along which `load` reads
+            contiguously. Return `load` unchanged; ``around`` is ignored.
             """
             run = run_of(load, variable)
             if load.array in own and run is not None and run[1] == 1:
@@ -169,7 +177,9 @@ def _with_transposed_products(program: Program) -> Program:
         return Load(load.array, turned[load.array].turned(load.index)) if load.array in turned else load
 
     def operand(one: Operand) -> Operand:
-        """Return `one` with the labels of rows and columns exchanged, if its array is transposed."""
+        """Return the operand ``one`` of a matrix product. If its array is stored transposed, the labels of its rows and
+        columns are exchanged.
+        """
         return replace(one, labels=turned[one.array].turned(one.labels)) if one.array in turned else one
 
     kernels: list[Step] = []
@@ -187,15 +197,17 @@ def _with_transposed_products(program: Program) -> Program:
 
 
 class _Groups(NamedTuple):
-    """The groups of axes of a product's result, as positions: the batch axes are before ``rows``, the row axes from
-    there to ``columns``, and the column axes after that.
+    """The positions that divide the axes of a product's result into three groups: batch axes before ``rows``, row axes
+    from ``rows`` to ``columns``, and column axes from ``columns`` on.
     """
 
     rows: int
     columns: int
 
     def turned(self, items: Sequence[T]) -> tuple[T, ...]:
-        """Return `items`, one for each axis, with the items of the row axes and of the column axes exchanged."""
+        """Return `items`, a sequence with one item for each axis of an array, with the items of its row axes and those
+        of its column axes exchanged.
+        """
         return *items[: self.rows], *items[self.columns :], *items[self.rows : self.columns]
 
 
@@ -223,8 +235,9 @@ def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count whether the innermost loop that reads `load` with stride 1, over ``variable`` or one of ``around``,
-        runs down the columns (1) or along the rows (-1) of a product's result. Return `load` unchanged.
+        """Count a vote on the memory layout of the product that `load` reads, and return `load`: 1 if the innermost
+        loop with stride 1 runs down the columns, -1 if it runs along the rows. The loops are those over ``variable``
+        and ``around``.
         """
         if load.array in groups:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
@@ -257,9 +270,9 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return `load` as a contiguous read of a transposed copy, if the loop over ``variable`` strides over
-            memory and the loops ``around`` it read entries repeatedly; else unchanged. The step that makes a new copy
-            is added to ``fresh`` (to the first steps for an argument).
+            """Return ``load`` as a contiguous read of a rearranged copy of its array, if the loop over ``variable``
+            reads the array with a stride and the loops ``around`` it read entries repeatedly; else unchanged. The step
+            that makes a new copy is added to ``fresh`` (to the first steps for an argument).
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
@@ -298,8 +311,8 @@ def _with_copies(program: Program) -> Program:
 
 
 def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
-    """Return whether the loops ``around`` a read with the stride `factor` read each entry several times, so that a copy
-    with contiguous entries pays.
+    """Return whether the loops ``around`` the read ``load``, which has the stride `factor`, read each entry several
+    times. A copy with contiguous entries then pays.
 
     With a stride, an entry is repeated where more loops than axes are in the indices, too.
     """
@@ -316,9 +329,9 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that fills `copy` from ``array`` with the last axis split by remainders: the entry ``factor*q +
-    r`` along the last of the axes `order` is stored at ``[..., r, q]``. Reads with the stride `factor` along this axis
-    are contiguous in the copy.
+    """Return the kernel that fills `copy` with the entries of ``array``, with the last of the axes `order` split in
+    two: the entry at ``factor*q + r`` is stored at ``[..., r, q]``. Reads with the stride `factor` are contiguous in
+    the copy.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
@@ -333,9 +346,11 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """Return `kernel` with each read replaced by ``visit(read, variable, loops)``: ``variable`` is that of the
-    innermost loop around the read that is not unrolled, or the row's axis if its loop will be innermost; ``loops`` are
-    the variables of all longer loops around the read.
+    """Return `kernel` with each read replaced by the scalar ``visit(read, variable, loops)``. ``loops`` are the
+    variables of the axes and loops around the read, ``variable`` is the one that will be innermost. Short loops, which
+    are unrolled, do not count.
+
+    The row's axis is innermost if the kernel runs row by row; ``variable`` is None if there is no loop.
     """
     extents = kernel.box(prover.shapes)
     axes = list(zip(kernel.axes, extents, strict=True))
@@ -343,7 +358,10 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with ``visit(read, loop variable, …)`` in place of each read."""
+        """Return `statement` with each read replaced by the result of ``visit(read, variable, around)``. ``variable``
+        is the innermost long loop or axis, ``around`` are the longer ones around it; ``loops`` are the loops and guards
+        around `statement`.
+        """
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
         long, around = (
@@ -355,7 +373,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def visited(node: Scalar) -> Scalar:
-            """Return ``visit(node, ...)``, the scalar to put in place of the read `node`; other nodes unchanged."""
+            """Return ``visit(node, variable, loops)``, the replacement of the read `node`, for the loops around it;
+            other nodes unchanged.
+            """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
         return (with_parts(statement, lambda value: rewrite_scalar(value, visited)),)

@@ -19,8 +19,8 @@ Pass: TypeAlias = Callable[[Program], Program]
 
 
 def with_undivided_extrema(program: Program) -> Program:
-    """Return `program` for LLVM, without the rule that computes an extremum in several accumulators: LLVM makes vectors
-    of such a loop itself, and masks what is left of a row.
+    """Return `program` without the scheduling rule that computes a maximum or minimum in several accumulators: LLVM
+    vectorises such a loop itself.
     """
     return replace(program, rules_off=program.rules_off | {"rfactor"})
 

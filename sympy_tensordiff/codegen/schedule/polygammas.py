@@ -21,7 +21,9 @@ BY_ORDER = {1: "trigamma", 2: "tetragamma"}
 
 
 def with_polygammas(program: Program) -> Program:
-    """Return `program` with vector functions for polygamma functions of a constant order that have one."""
+    """Return `program` with calls of polygamma functions replaced by calls of vector functions, for those constant
+    orders for which there is a vector function.
+    """
     if POLYGAMMA not in externals(program):
         return program
     steps = [

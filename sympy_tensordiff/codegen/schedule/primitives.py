@@ -60,8 +60,8 @@ def sink(row: Loop, plan: RowPlan) -> tuple[Statement, ...]:
 
 
 def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) -> list[Statement]:
-    """Return `body` with the loop `row` put around the innermost statements that depend on the row, inside of other
-    loops and guards.
+    """Return `body` with the loop `row` moved inward: it is put around only those innermost statements that depend on
+    the position in the row, inside of other loops and guards.
     """
     found: list[Statement] = []
     leaf: list[Statement] = []
@@ -88,8 +88,8 @@ def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) 
 
 
 def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop]``, the loop `row` around `body`; [] for an empty body. In each product, loop-invariant factors
-    come first.
+    """Return ``[loop]``: the loop `row` with the body ``body``, where factors that are constant in the loop come first
+    in each product. Return [] for an empty body.
     """
     own = {statement.name for statement in body if is_let(statement)}
 
@@ -113,9 +113,9 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 
 
 def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop along a row that computes the prefix scan ``scan``, such as a sum: each entry continues from the
-    value of the previous one. ``last`` is the last entry of the row, ``others`` are the scans whose entries are there
-    already.
+    """Return statements that compute the prefix scan ``scan``, such as a running sum, along a row: in a loop, each
+    entry continues from the value of the previous one. ``last`` is the last index of the row, ``others`` are the names
+    of scans already computed.
 
     If each entry adds one exponential, these are computed for the whole row first, in vectors.
     """
@@ -160,9 +160,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that prepare `total`, a running sum, for the next entry of a row: if that has one term
-    more, ``growth`` multiplies `total` by the factor that all earlier terms gain. If it has several terms more, the sum
-    starts again from 0, where ``begin`` resets ``end``, the index of the next term.
+    """Return the statements that prepare `total`, a running sum along a row, for the next entry. If its sum has one
+    term more, ``growth`` multiplies `total` by the factor that all earlier terms gain. If it has several more, `total`
+    starts again from 0, and ``begin`` resets ``end``, the index of the next term.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -175,8 +175,8 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Return whether each entry of a row sums exactly one term more than the entry before, and the first entry
-    (``last``, if the scan runs downwards) one term.
+    """Return whether the `scan` adds exactly one term from one entry of `row` to the next, and its first entry is one
+    term. The first entry is the one at ``last`` if the scan runs downwards.
     """
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
@@ -187,10 +187,11 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 def _changes(
     pairs: Sequence[tuple[Scalar, Scalar]], name: str, start: Scalar, entries: Mapping[str, Name | Load], fresh: Fresh
 ) -> tuple[tuple[list[Statement], list[Statement], list[Statement]], Scalar, list[tuple[Name, Name]]]:
-    """Return ``((begin, set, keep), change, parts)``: code that follows a value ``Sum c*p``, with the `pairs` ``(c,
-    p)``, from entry to entry of a row. ``begin`` are the statements for the first entry (the first p is `start` before
-    it, the others 0), ``set`` and ``keep`` those before and after the use of each entry, ``change`` is how much the
-    value has grown, and ``parts`` are the scalars with the new and the old value of each p.
+    """Return ``((begin, set, keep), change, parts)``: code for the ``change`` of a value ``Sum c*p`` from entry to
+    entry of a row, where `pairs` are the ``(c, p)``. The statements ``begin`` run before the row, ``set`` before and
+    ``keep`` after each use of an entry; ``parts`` are the scalars ``(new p, old p)``.
+
+    Before the first entry, the first p is `start`, and the others are 0.
     """
     begin, here, keep = list[Statement](), list[Statement](), list[Statement]()
     terms, parts = list[Scalar](), list[tuple[Name, Name]]()
@@ -207,8 +208,8 @@ def _changes(
 
 
 def _move(totals: Sequence[Name], change: Scalar, fresh: Fresh) -> list[Statement]:
-    """Return the statements that update the running sums `totals`, ``Sum_j w[j]*(p - q[j])**n`` for n = 0, 1, ..., when
-    p grows by ``change``. They use the binomial theorem, not the terms.
+    """Return the statements that update the running sums ``Sum_j w[j]*(p - q[j])**n``, for n = 0, 1, ... in `totals`,
+    when p grows by ``change``. By the binomial theorem, the new sums follow from the old ones alone.
     """
     step = Name(fresh("step"))
     result: list[Statement] = [Set(step, change)]
@@ -228,9 +229,11 @@ def _rescale(
     terms: Sequence[Statement],
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return the statements that adapt `totals`, running sums of ``exp(u[j] + m)``, when the shift m changes by
-    ``change``: they multiply them by ``exp(change)`` or, if this would lose digits, add their ``terms`` again. `parts`
-    are the new and old values of the terms of m.
+    """Return the statements that update `totals`, running sums of ``exp(u[j] + m)``, when the shift m changes by
+    ``change``: they multiply them by ``exp(change)`` or, if this would lose digits, compute them again by the
+    statements ``terms``.
+
+    `parts` are pairs of the new and the old value of each term of m; ``fresh`` returns new names.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
@@ -285,8 +288,8 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
-    """Return a loop that adds to a whole row in each iteration, with `count` iterations made in one pass over the row
-    (unroll-and-jam).
+    """Return statements that run `loop`, each iteration of which adds to a whole row, with `count` iterations in one
+    pass over the row (unroll-and-jam).
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 
@@ -315,8 +318,8 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return the three parts that replace a loop: statements that compute its ends, a loop in steps of ``count`` with
-    the body ``inside``, and a loop over the remaining iterations.
+    """Return the code that replaces a loop in three parts: statements that compute its ends, a loop in steps of
+    ``count`` with the body ``inside``, and a list with a loop over the remaining iterations, empty if none remain.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
@@ -352,10 +355,12 @@ def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tupl
 
 
 def add_part(total: Name, part: Name) -> Set:
-    """Return the statement that adds a partial sum to its total."""
+    """Return the statement ``total += part``, which adds a partial sum to its total in double precision."""
     return Set(total, Operation("add", (total, double(part))))
 
 
 def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
-    """Return statements that read the ``arrays`` without their first index, because only one row of each is stored."""
+    """Return the statements ``body`` without the first index in each read of ``arrays``, because only one row of these
+    arrays is stored.
+    """
     return Renaming({}, arrays).body(tuple(body))

@@ -68,7 +68,7 @@ def recomputed(program: Program) -> Program:
 
 
 def _degree(shape: Sequence[Affine]) -> int:
-    """Return the number of axes in `shape` that are long: whose extent is not a small constant."""
+    """Return the number of long axes in `shape`: those whose extent is not a small constant."""
     return sum(not _is_small(extent) for extent in shape)
 
 
@@ -78,8 +78,8 @@ def _is_small(length: Affine) -> bool:
 
 
 def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
-    """Whether a kernel fills an array cheaply from arrays with fewer long axes, as ``d[i, j]`` from ``x[i]``
-    and ``x[j]``.
+    """Whether `kernel` fills an array cheaply from arrays with fewer long axes, ``d[i, j]`` from ``x[i]`` and ``x[j]``,
+    so that it can be computed again instead of stored.
     """
     own = _degree(shapes[kernel.array])
     lengths = [_rounds(loop) for loop in loops(kernel.body)]
@@ -98,8 +98,8 @@ def _rounds(loop: Loop) -> int | None:
 
 
 def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
-    """Return how often the kernel `user` would compute each value of `array` if it did not read the array but computed
-    its entries. None if that is not a constant, or if some reads are conditional or outside of sums.
+    """Return how often the kernel `user` would compute each value of `array` if it computed them itself instead of
+    reading them. None if that is not a constant, or if some reads are conditional or outside of sums.
     """
     total = 0
     for statement, around in walk(user.body):
@@ -128,7 +128,7 @@ def _times(user: Kernel, array: str, shapes: Shapes) -> int | None:
 
 
 def _reads(statement: Statement, array: str) -> list[Load]:
-    """Return the different reads of `array` in a statement, without those in its body."""
+    """Return the different reads of `array` in an assignment; [] for a loop or guard, whose body is not searched."""
     if not isinstance(statement, Set):
         return []
     found = [node for node in scalars([statement]) if isinstance(node, Load) and node.array == array]
@@ -136,21 +136,21 @@ def _reads(statement: Statement, array: str) -> list[Load]:
 
 
 def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
-    """Return the kernel `user` with the statements of `kernel` inlined, which compute each value that `user` would read
-    from the array of `kernel`. ``taken`` are names in use.
+    """Return the kernel `user` with the statements of `kernel` inlined: it computes each value that it would otherwise
+    read from the array of `kernel`. New scalars get no name in ``taken``.
     """
     used = set(own_names(user))
     *before, store = kernel.body
     assert isinstance(store, Set)
 
     def fresh(name: str) -> str:
-        """Return an unused name."""
+        """Return ``name``, or a similar name, that is not in use, and reserve it."""
         used.add(found := unique(name, taken, used))
         return found
 
     def with_recomputed_entries(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statements that recompute the entries of the kernel's array that `statement` reads, followed by
-        `statement` with these values.
+        """Return ``statement`` after statements that compute the entries of the array of ``kernel`` that it reads. In
+        ``statement``, these values replace the reads.
         """
         made: list[Statement] = []
         values: dict[Load, Name] = {}
@@ -162,7 +162,9 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         if isinstance(statement, Set) and values:
 
             def chosen(part: Scalar) -> Scalar:
-                """Return the name of the recomputed value for a read of the kernel's array; other nodes unchanged."""
+                """Return the scalar in ``values`` that replaces the read ``part``, since its value is computed again
+                instead of stored; other nodes unchanged.
+                """
                 return values.get(part, part) if isinstance(part, Load) else part
 
             statement = replace(statement, value=rewrite_scalar(statement.value, chosen))

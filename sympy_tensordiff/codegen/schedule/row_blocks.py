@@ -31,8 +31,9 @@ MAX_TIMES = 2
 
 
 class RowBlocks(NamedTuple):
-    """A program in which functions computed row by row are single GPU launches (see `with_row_launches`).
-    ``shared_loops`` maps each array to the loop of its kernel whose iterations the threads of a block share.
+    """A program for a GPU in which each function that is computed row by row is a single launch, with a block of
+    threads for each row. ``shared_loops`` maps arrays to the loop of their kernel whose iterations the threads of a
+    block share.
     """
 
     program: Program
@@ -41,8 +42,8 @@ class RowBlocks(NamedTuple):
 
 def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
     """Return the program with kernels over the same rows, such as the sums and entries of a softmax, joined to single
-    GPU launches with a block of threads per row, and the loops that these threads share. Kernels that fill arrays in
-    ``excluded`` are not joined.
+    GPU launches, with a block of threads for each row. The result also has the loops that these threads share. Kernels
+    that fill arrays in ``excluded`` are not joined.
 
     Law: every result is the same.
     """
@@ -50,7 +51,9 @@ def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], 
 
 
 class _RowGroups:
-    """Finds kernels of one program over common rows, and joins them."""
+    """Finds kernels of a program that run over the same rows, one directly after the other, and joins them into one GPU
+    launch.
+    """
 
     def __init__(self, program: Program, shared_loops: Mapping[str, SharedLoop]) -> None:
         self.program, self.shapes, self.taken = program, array_shapes(program), all_names(program)
@@ -84,8 +87,10 @@ class _RowGroups:
         return RowBlocks(program, self.shared_loops)
 
     def joined(self, group: Sequence[Step]) -> FusedKernels | None:
-        """Return the kernels of `group`, which have common rows, as one launch, with cheap kernels inlined into their
-        readers. None if fewer than two remain, if one reads an array that another one stores in memory, or if the first
+        """Return the kernels of `group`, which run over the same rows, as one launch (`FusedKernels`), with cheap
+        kernels inlined into their readers. None if they cannot be joined.
+
+        They cannot if fewer than two remain, if one reads an array that another one stores in memory, or if the first
         has no sum for threads to share.
         """
         kernels = [step for step in group if isinstance(step, Kernel)]
@@ -162,8 +167,9 @@ def _joins(
 
 
 def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
-    """Return `kernels` without those whose temporary has several entries per row and at most `MAX_TIMES` reads: the
-    kernels that read it compute its entries again. ``inner`` are the temporaries of the group.
+    """Return `kernels` without some that fill a temporary in ``inner`` with several entries per row: the kernels that
+    read it compute its entries again instead. This is done for at most `MAX_TIMES` reads; ``taken`` are the names in
+    use.
     """
     rank = len(kernels[0].axes)
     for array in [kernel.array for kernel in kernels]:

@@ -256,9 +256,8 @@ def runs_less_often(loop: Loop, times: int) -> bool:
 
 @dataclass
 class Segment:
-    """Consecutive statements of a kernel that run alike when it is computed row by row. By ``kind``, "row" statements
-    run once per row, "entry" statements in a loop along the row, and a "sum" is a loop with the loop along the row
-    inside.
+    """Consecutive statements of a kernel that is computed row by row. Statements of the ``kind`` "row" run once per
+    row, those of the kind "entry" for each entry of the row; a "sum" is a loop that contains the loop along the row.
     """
 
     kind: str
@@ -335,8 +334,8 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan to run the kernel row by row, with its body cut into segments; None if the loop over the last
-        axis is better not moved into any of its sums.
+        """Return the plan to run the kernel row by row: its body in segments for the row, for its entries, and for sums
+        with the loop along the row inside. None if that loop is better not moved into any sum.
         """
         segments: list[Segment] = []
         pending = Segment("entry")
@@ -355,7 +354,7 @@ class RowPlanner:
 
     def worthwhile(self, loop: Loop) -> Loop | None:
         """Return the loop inside of which the loop over the last axis should be moved: `loop` itself, or `loop` with
-        its bounds on this axis replaced by a guard. None if moving is illegal or gains nothing.
+        bounds that depend on this axis replaced by a guard. None if moving is illegal or gains nothing.
         """
         if self.is_worthwhile(loop):
             return loop
@@ -386,7 +385,9 @@ class RowPlanner:
         return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
-        """Whether a value or bound in ``statement``, its body included, depends on the last axis."""
+        """Whether ``statement`` differs between the entries of a row: a value, bound or condition in it, or in its
+        body, depends on the index of the last axis.
+        """
         for part in statements([statement]):
             if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):
                 return True
@@ -420,8 +421,8 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def is_window(self, loop: Loop) -> bool:
-        """Return whether `loop` has, for each entry of the row, at most as many iterations as a short window, as over
-        ``i <= j <= i + 2``.
+        """Return whether `loop` has only a few iterations for each entry of the row, like a short window ``i <= j <= i
+        + 2``.
         """
         found = interchange_bounds(loop, self.axis)
         steps = None if found is None else most_steps(found[0])

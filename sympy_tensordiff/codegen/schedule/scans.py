@@ -80,9 +80,9 @@ class PrefixScan:
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
-    """Return the reductions of `kernel` that continue from entry to entry along its last axis (prefix scans), and the
-    rest of its body. `outside` maps each scalar that is set outside of loops to whether it has one value for a whole
-    row.
+    """Return ``(scans, rest)``: the reductions of `kernel` that continue from entry to entry along its last axis
+    (prefix scans), and the other statements of its body. `outside` tells for each scalar that is set outside of loops
+    whether it has one value for a whole row.
     """
     finder = _ScanFinder(kernel, outside)
     return finder.found, tuple(live_statements(finder.block(kernel.body, ()), set()))
@@ -120,8 +120,9 @@ class _ScanFinder:
         return tuple(s for s in result if s not in taken)
 
     def scan(self, loop: Loop, outer: Mapping[str, Set], conditions: tuple[Constraint, ...]) -> PrefixScan | None:
-        """Return `loop` as a reduction that continues from the previous entry of the row; None if it does not. `outer`
-        are the accumulators declared around it.
+        """Return `loop` as a prefix scan, if the range of this reduction grows along the row so that each entry can
+        continue from the previous one; else None. `outer` are the accumulators declared around it, ``conditions`` its
+        guards.
         """
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
@@ -136,8 +137,8 @@ class _ScanFinder:
         return self.rescaled(scan) or self.grown(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
-        """Whether a loop bound is linear and nondecreasing in the axis of the kernel, such as ``i + 1`` for entry i,
-        but not ``n - i``.
+        """Whether the loop bound `bound` is linear in the kernel's axis i and does not decrease along it, as ``i + 1``
+        and ``n``, but not ``n - i``.
         """
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
@@ -147,7 +148,9 @@ class _ScanFinder:
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
-        """Return whether the terms of `loop`, and not only its range, differ between the entries of a row."""
+        """Return whether the terms of the sum in `loop` depend on the index of the last axis; it is not enough that
+        their number does.
+        """
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True
         used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
@@ -184,9 +187,9 @@ class _ScanFinder:
         return replace(found, moments=moments, places=places)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
-        """Return the terms of `value` that depend on the entry i, as pairs ``(c, p[i])`` for ``c*p[i]``, with c the
-        same for the whole row: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value` is
-        the same for all entries, None if it has other terms.
+        """Return the terms of `value` that depend on the entry i of a row, as pairs ``(c, p[i])`` with c the same for
+        the whole row: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value` is the same
+        for all entries.
 
         None if `value` is no sum of such terms and of terms that are the same for all entries.
         """
@@ -211,8 +214,8 @@ class _ScanFinder:
         return tuple([(_product([*rest, c]), part) for c, part in inner])
 
     def grown(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with the factor recorded by which all of its terms change from one entry to the next: ``a`` for
-        ``Sum_{j <= i} a**(i - j)*x[j]``. None if there is no such factor.
+        """Return `scan` with a growth factor recorded, if all terms change by the same factor from one entry to the
+        next: by ``a`` for ``Sum_{j <= i} a**(i - j)*x[j]``. None if there is no such factor.
         """
         loop, add = scan.loop, scan.loop.body[-1]
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
@@ -223,8 +226,9 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor ``a`` recorded by which its terms grow from one entry to the next. None unless
-        the terms depend on the entry i by one power ``a**(i - j)`` only. `add` is the statement that updates the sum.
+        """Return `scan` with the factor recorded by which its terms change from one entry to the next: ``a`` for
+        ``Sum_{j <= i} a**(i - j)*x[j]``. None if the terms depend on i in another way. `add` is the statement that adds
+        a term.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -244,9 +248,8 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor recorded by which its terms grow from one entry to the next: ``a[i]`` if they
-        contain ``prod_{j < k <= i} a[k]``, None if they contain no product over such a range. `add` is the statement
-        that updates the sum.
+        """Return `scan` with the factor by which its terms grow from one entry to the next: ``a[i]`` if they contain
+        ``prod_{j < k <= i} a[k]``. None if they contain no such product. `add` is the statement that updates the sum.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]
@@ -277,8 +280,8 @@ class _ScanFinder:
         return replace(scan, growth=body)
 
     def depends_on_axis_in(self, statement: Statement) -> bool:
-        """Return whether `statement`, with its body, reads an index of the current entry, or sets a scalar that differs
-        between entries.
+        """Return whether `statement`, with its body, uses the index along the axis, or sets a scalar that differs
+        between the entries along it. False for the initialisation of an accumulator.
         """
         if is_accumulator(statement):
             return False
@@ -304,7 +307,7 @@ class _ScanFinder:
                 return value if names & self.declared.keys() <= known else None
 
             def written(part: Scalar, lets: Mapping[str, Set] = lets) -> Scalar:
-                """Return the value with which the scalar `part` is defined; other nodes unchanged."""
+                """Return the value to which a statement in ``lets`` sets the scalar ``part``; other nodes unchanged."""
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)
@@ -313,7 +316,9 @@ class _ScanFinder:
 
 
 def _repeated(value: Scalar) -> list[Scalar]:
-    """Return the factors of a power with a small positive integer as exponent, each its base; other values alone."""
+    """Return the factors of a small positive integer power, ``[x, x, x]`` for ``x**3``; ``[value]`` for any other
+    value.
+    """
     if isinstance(value, Operation) and value.function == "pow" and isinstance(value.arguments[1], Number):
         base, power = value.arguments[0], value.arguments[1].value
         return [base] * power if isinstance(power, int) and 0 < power <= MAX_DISTANCES else [value]

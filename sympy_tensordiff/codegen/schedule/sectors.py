@@ -36,9 +36,9 @@ def width_of(box: Mapping[str, Affine]) -> int:
 
 
 def sectors(values: Sequence[Scalar], lanes: Mapping[str, int]) -> float:
-    """Return an estimate of the number of memory sectors that a warp reads for ``values``, if each variable in `lanes`
-    takes this number of values in the warp: a quarter of the number of entries for contiguous reads, up to one for each
-    entry for strided ones.
+    """Return an estimate of the number of memory sectors that a warp reads to compute ``values``. `lanes` maps
+    variables to how many values each takes in the warp. Contiguous reads need a quarter of a sector for each entry,
+    strided ones up to one.
     """
     loads = dict.fromkeys(node for value in values for node in subexpressions(value) if isinstance(node, Load))
     total = 0.0

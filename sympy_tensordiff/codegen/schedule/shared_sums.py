@@ -60,8 +60,8 @@ class SharedLoop:
 
     @property
     def is_across(self) -> bool:
-        """Whether threads that are neighbours along x compute neighbouring entries of the result; if not, they compute
-        terms of the same sum.
+        """Whether neighbouring threads along x compute neighbouring entries of the result. Otherwise they compute terms
+        of the sum of one entry.
         """
         return self.width > 0
 
@@ -122,8 +122,9 @@ class _Jam:
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
-        """Return a copy of a statement for each entry along the short axis. A loop or guard is returned once, since its
-        body contains the copies.
+        """Return one copy of ``statement`` for each entry along the short axis, to unroll the loop over this axis. A
+        loop or guard is returned once, since its body contains the copies; so is a statement that is the same for all
+        entries.
         """
         if isinstance(statement, Set):
             touched = _names_in(statement) | {statement.name}
@@ -140,8 +141,8 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
     """
 
     def with_own_iterations(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return a loop over ``variable`` restricted to the iterations of thread ``t``, every ``count``-th from ``t``
-        on; other statements unchanged.
+        """Return a loop over ``variable`` as a loop over the iterations of thread ``t`` alone: every ``count``-th one,
+        from number ``t`` on. Other statements are unchanged.
         """
         if not isinstance(statement, Loop) or statement.variable != variable:
             return (statement,)
@@ -156,9 +157,9 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
 
 
 def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
-    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds. For
-    each of the arrays `places`, thread number `t` has its sum in ``place(t)``, and the total is stored in ``place(0)``.
-    ``start`` is the statement that initialises the reduction: a sum, a maximum or a minimum.
+    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds.
+    ``place(t)``, for each ``place`` in `places`, is the array entry with the sum of thread `t`; the total ends up in
+    ``place(0)``. ``start`` says which reduction it is.
     """
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0
@@ -172,8 +173,8 @@ def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count:
 
 
 def threads_of_sum(length: Affine) -> Affine:
-    """Return the number of threads that share a sum of `length` terms: 1, 8, 16, or as many warps as have 8 terms for
-    each thread.
+    """Return the number of threads that share a sum of `length` terms: 8 from 8 terms on, 16 from 16, 32 from 32, and
+    32 more for every 256 terms, up to `THREADS`. It is 0 for fewer than 8 terms.
     """
     steps = ((8, 8, 1), (8, 16, 1), (16, 32, 1), (WARP, 8 * WARP, THREADS // WARP - 1))
     parts = [threads * minimum_of([quotient(length, terms), Affine.of(most)]) for threads, terms, most in steps]
@@ -188,10 +189,11 @@ def totals(
     start: Set,
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return statements by which `count` neighbouring threads add up their partial sums, so that each of them has the
-    totals: the threads of a warp exchange their sums, and store them for the other warps. ``parts`` maps the names of
-    totals to those of partial sums, ``places`` to the thread's entry in shared memory. ``start`` initialises the sum,
-    maximum or minimum.
+    """Return statements by which each of `count` neighbouring threads gets the totals of their partial sums. ``parts``
+    maps the name of each total to that of the partial sum, ``places`` to its entries in shared memory by thread.
+    ``start`` initialises the sum, maximum or minimum.
+
+    The threads of a warp exchange their sums, and store them for the other warps. ``t`` is the number of the thread.
     """
     reduction = reduction_of(start)
     is_warp = count.is_constant and count.constant <= WARP
@@ -207,8 +209,8 @@ def totals(
 
 
 def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fresh) -> BlockNest:
-    """Return the nest of a kernel in which the threads of a block share the iterations of the loop of its sum, as
-    ``shared_loop`` says, and add up their partial sums.
+    """Return the loop nest of `kernel` for the GPU in which the threads of a block share the iterations of its sum, as
+    ``shared_loop`` says, and then add up their partial sums. ``fresh`` returns new names.
     """
     number = next(
         n for n, s in enumerate(kernel.body) if shared_loop.variable in {loop.variable for loop in loops([s])}

@@ -34,8 +34,8 @@ Half and twice as many take 0.95 to 1.03 of the time of the three benchmarks tha
 
 
 def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return statements that compute all entries along the short last axis of `kernel` in common loops, which share
-    reads; None if this gains nothing.
+    """Return statements that compute all entries along the last axis of `kernel`, which is short, in the same loops, so
+    that they share reads. None if the axis is not short, or if there is nothing to share.
 
     ``fresh`` makes names for what each entry has for itself.
     """
@@ -64,8 +64,8 @@ def _copies_per_entry(statement: Statement, planner: RowPlanner, entries: list[R
 
 
 def _gains(planner: RowPlanner, count: int) -> bool:
-    """Return whether computing the `count` entries of a short row together pays: the row has long sums that share
-    reads, and the number of accumulators stays small.
+    """Return whether it pays to compute the `count` entries of a short row in common loops: the row has long sums that
+    share reads, and the number of accumulators stays small.
     """
     varying = [part for part in statements(planner.kernel.body) if planner.varies(part)]
     if any(isinstance(part, Loop | If) and planner.is_tied(part) for part in varying):
@@ -82,8 +82,8 @@ def _gains(planner: RowPlanner, count: int) -> bool:
 
 
 def _shares(planner: RowPlanner, loop: Loop) -> bool:
-    """Return whether the entries of a short row share reads in `loop`: all reads that depend on the loop variable are
-    contiguous, and one of them is the same for all entries.
+    """Return whether the entries of a short row read common data in `loop`: all reads that depend on its variable are
+    contiguous, and at least one is the same for all entries of the row.
     """
     loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
     moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]
@@ -107,7 +107,9 @@ Beside one loop over 5,000 to 10**6 terms (entries, exponentials, cosines), part
 
 
 def long_sums(loop: Loop) -> list[str]:
-    """Return the accumulators, declared outside of `loop`, to which it adds many terms; [] if it has few iterations."""
+    """Return the names of the accumulators, declared outside of `loop`, to which it adds many terms. Return [] if it
+    has few iterations.
+    """
     steps = [most_steps(inner) for inner in (loop, *loops(loop.body))]
     known = [count for count in steps if count is not None]
     if len(known) == len(steps) and prod(known) <= PART:

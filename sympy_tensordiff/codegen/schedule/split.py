@@ -86,11 +86,15 @@ class _Splitter:
         return replace(self.own, body=rewrite(self.own.body, self.change))
 
     def change(self, statement: Statement, _: Around) -> list[Statement]:
-        """Return assignments for parts of the statement's expression, followed by the statement."""
+        """Return `statement` with too deep or too large expressions in it split up, after the assignments that compute
+        their parts: ``[part = ..., y[i] = part + ...]``.
+        """
         before: list[Statement] = []
 
         def split_if_large(scalar: Scalar) -> Scalar:
-            """Return the expression `scalar`, split into assignments if it is too deep or too large."""
+            """Return `scalar` unchanged if it is small; otherwise append assignments of its parts to ``before``, and
+            return the expression in terms of these.
+            """
             return scalar if _fits(scalar) else self.value(scalar, before)
 
         new = with_parts(statement, split_if_large)
@@ -119,8 +123,8 @@ class _Splitter:
         return done[id(value)]
 
     def folded(self, node: Operation, before: list[Statement]) -> Operation:
-        """Return a long sum or product with at most ``WIDTH`` operands: its first operands are replaced by a named
-        scalar, as often as needed. The assignments of these scalars are appended to ``before``.
+        """Return `node`, a long sum or product, with at most ``WIDTH`` operands. While there are more, a new scalar
+        replaces the first ``WIDTH`` operands, and its assignment is appended to ``before``.
         """
         arguments = node.arguments
         while len(arguments) > WIDTH:
@@ -135,7 +139,7 @@ class _Splitter:
         return Name(name)
 
     def fresh(self) -> str:
-        """Return an unused name for a part of an expression."""
+        """Return an unused name for a scalar that stores a subexpression: ``part1``, ``part2``, ..."""
         self.number += 1
         while f"part{self.number}" in self.taken or f"part{self.number}" in self.outside:
             self.number += 1
@@ -234,15 +238,15 @@ class _Pieces:
         self.kernels.append(replace(self.kernel, body=self.piece([], result)))
 
     def below(self, statement: Statement) -> int:
-        """Return the number of operations to compute the scalars that `statement` uses; values that are stored in new
-        arrays do not count.
+        """Return the number of operations to compute the scalars that `statement` uses, without those that are stored
+        in new arrays.
         """
         return sum(
             self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
         )
 
     def store(self, name: str) -> None:
-        """Add a kernel that stores the value of `name` in a new array."""
+        """Add a kernel that stores the value of the scalar `name` in a new array, from which other kernels read it."""
         number = len(self.made) + 1
         while (array := f"{self.kernel.array}_part{number}") in self.taken:
             number += 1
@@ -253,8 +257,8 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return the body of a new kernel: the statements `body` and `store`, after those statements of the large
-        kernel that they need. Scalars that a new array stores are read from it.
+        """Return the body of a new kernel, split off a large one: the statements `body` and `store`, preceded by the
+        other statements that they need. Scalars that are stored in a new array are read from it.
         """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}

@@ -73,8 +73,8 @@ class Stages(NamedTuple):
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program with the kernels for partial sums and totals, which `work` makes, in place of each long
-    reduction.
+    """Return the program in which each long reduction is replaced by the kernels that `work` makes of it: one for
+    partial sums, one that adds them up.
     """
     steps: list[Step] = []
     for step in program.kernels:
@@ -112,8 +112,8 @@ class ChosenLoop(NamedTuple):
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads compute neighbouring entries of the result; if not, neighbouring terms of one
-        sum.
+        """Whether neighbouring threads compute neighbouring entries of the result. Otherwise they compute neighbouring
+        terms of the sum of one entry.
         """
         return self.width > 0
 
@@ -145,18 +145,18 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before its long sums are split: two kernels for a scatter that adds sums
-        or for a sum with a matrix product in each term, of which the first stores these sums or products; else `step`
-        alone.
+        """Return the steps that replace `step` before its long sums are split. A scatter that adds sums, or a sum with
+        a matrix product in each term, becomes two kernels, the first of which stores these sums or products; any other
+        step is returned alone.
         """
         if not isinstance(step, Kernel):
             return [step]
         return self.with_values(step) if isinstance(step, Scatter) else self.with_stored_products(step)
 
     def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
-        """Return two kernels for a sum with a matrix product in each term, as ``sum(b[i, k]*sum(A[i, j]*C[j, k], j),
-        k)``: the first stores the product and can be tiled, the second sums. Without such a product, return a list with
-        only `kernel`.
+        """Split a sum over a matrix product, ``sum(b[i, k]*sum(A[i, j]*C[j, k], j), k)``, into two kernels: the first
+        stores the product and can be tiled, the second sums. Return the list of the two, or only `kernel` if there is
+        no such product.
         """
         for number, loop in enumerate(kernel.body):
             if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:
@@ -181,8 +181,9 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Return two kernels for a scatter that adds to each of its entries a sum of its own, as on a diagonal: the
-        first stores the sums, the second adds them. For another scatter, return a list of only this one.
+        """Split a scatter in which each entry gets one sum, such as a sum added to each diagonal entry. Return two
+        kernels: the first stores the sums, the second adds them to the entries. For another scatter, return a list of
+        only `scatter`.
         """
         found = values_of(scatter, self.taken)
         if found is None:
@@ -192,8 +193,8 @@ class _Stages:
         return list(found)
 
     def chosen_loop(self, kernel: Kernel, number: int, outer: Loop | If, most: int) -> ChosenLoop | None:
-        """Return the loop of the reduction ``outer`` that threads should share; None if there is none. ``outer`` is
-        statement ``number`` of the kernel's body. Loops that were split ``most`` times already are left out.
+        """Return the loop of the reduction ``outer``, statement ``number`` of the kernel's body, that GPU threads
+        should share; None if there is none. Loops that have been split ``most`` times already do not count.
         """
         start, before = (
             _initial_assignment(kernel.body, outer),
@@ -236,10 +237,9 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Return ``(first, second)`` for the long reduction ``outer``, statement ``number`` of the kernel's body
-        (split-K): a kernel that computes ``count`` partial sums, and one that adds them. The iterations of the loop in
-        ``chosen`` are divided: partial sum p has the chunks p, p + count, ... of ``chunk`` iterations. ``array`` is the
-        array with the totals.
+        """Split the long reduction ``outer``, statement ``number`` of the kernel's body, in two kernels (split-K): the
+        first computes ``count`` partial sums, the second adds them into ``array``. The iterations of the loop in
+        ``chosen`` are divided: partial sum p has the chunks p, p + count, ... of ``chunk`` iterations each.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -251,8 +251,9 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def with_part_of_loop(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the loop to be split with only the iterations of one partial sum, in a loop over its chunks of
-            iterations if ``chunk`` is not 1; other statements unchanged.
+            """Return the loop ``loop``, if `statement` is this loop, restricted to the iterations of one partial sum:
+            every ``count``-th iteration, or every ``count``-th chunk of ``chunk`` iterations. Other statements are
+            unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
@@ -282,8 +283,8 @@ class _Stages:
         return Affine.variable(self.sizes[-1].name)
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return `kernel` alone, or two kernels that replace it: one for partial sums, and one that adds these up into
-        `array`.
+        """Return the kernels that compute `array`: only `kernel`, or two kernels in its place if splitting a long sum
+        is useful. The first one computes partial sums, and the second one adds these up.
         """
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
         for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
@@ -320,9 +321,9 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)`` for the division of the sum over the ``chosen`` loop to fill the device: ``parts``
-        is the number of partial sums, to which the iterations are assigned in chunks of ``chunk`` consecutive ones.
-        ``shape`` is that of the totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
+        """Return ``(chunk, parts)`` for splitting the sum over the ``chosen`` loop to fill the device: ``parts`` is the
+        number of partial sums, and they take the iterations in chunks of ``chunk`` consecutive ones. ``shape`` is the
+        shape of the array of totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -339,8 +340,8 @@ class _Stages:
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
 
     def share_loop(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
-        """Record that the threads of a block share the iterations of the kernel's `chosen` loop, unless one thread is
-        enough. Sizes that this needs are named after `array`, which the kernel fills.
+        """Record that the threads of a block share the iterations of the loop `chosen` of a kernel, unless one thread
+        is enough. New sizes are named after `array`, the array that the kernel fills.
         """
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
@@ -366,9 +367,9 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return kernels for a sum with several long loops but few entries: blocks of threads divide one loop and store
-        partial sums, the threads of a block divide the ``chosen`` loop, and further kernels add up the partial sums.
-        None for other sums.
+        """Return kernels that compute a sum with several long loops but few entries: blocks of threads divide one loop,
+        the threads of a block divide the ``chosen`` loop, and later kernels add up the partial sums. None if there is
+        no second long loop, or too little work.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS
@@ -405,8 +406,8 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, SharedLoop]]:
 
 
 def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """Return the statement in `body` that initialises the accumulator of the reduction `outer`. None if `outer` has
-    several reductions, or one in which the order of the terms matters.
+    """Return the statement in `body` that initialises the accumulator of the loop `outer`, if this computes a single
+    reduction whose terms may be added in any order; else None.
     """
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]
@@ -428,8 +429,9 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return an upper bound of the number of iterations of `loop` that the host can compute: valid for all data and all
-    values of the axes in ``box`` (axes with extents), and without the variables `own`. None if there is none.
+    """Return an upper bound of the number of iterations of `loop` that the host can compute without reading data. It
+    holds for all values of the axes in ``box`` (a dictionary to their extents), and contains no variable in `own`. None
+    if there is no bound.
     """
     loop = at_extremes(loop, box or {})
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:

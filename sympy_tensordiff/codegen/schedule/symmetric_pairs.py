@@ -114,8 +114,8 @@ class _Packing:
                 return
 
     def is_worth(self, found: CirculantPacking, name: str, readers: Sequence[ContractionStep]) -> bool:
-        """Return whether the matrix products `readers` of the array `name`, packed as `found`, save more operations
-        than unpacking their results takes.
+        """Return whether storing the symmetric array `name` packed, as described by `found`, pays: it saves more
+        operations in the matrix products `readers` than it takes to unpack their results.
         """
         before = after = entries = 0
         for step in readers:
@@ -170,8 +170,9 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
-        """Return the new array of a product with packed operands, and two steps: the product, and the kernel that
-        unpacks it into the array of `step`.
+        """Return ``(new array, [product, unpacking kernel])`` for the product `step`. Of its packed operands, only one
+        of the equal entries ``a[i, j]`` and ``a[j, i]`` is stored. The new array is packed, too, and the kernel unpacks
+        it into the array of `step`.
         """
         name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, CirculantPacking]] = []
@@ -194,8 +195,8 @@ class _Packing:
 
 
 def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPacking) -> tuple[int, int] | None:
-    """Return the labels of the two axes of `operand` that are packed, as `found` says. None if the product sums over
-    one of these labels, or if the other operand has one, too.
+    """Return the labels of the two axes of `operand` that ``found`` stores packed. None unless these labels differ, are
+    in the result of the product, and occur nowhere else in its operands.
     """
     first, second = (operand.labels[axis] for axis in found.axes)
     everywhere = Counter((*step.left.labels, *step.right.labels))
@@ -205,8 +206,10 @@ def _packed_labels(operand: Operand, step: ContractionStep, found: CirculantPack
 
 
 def _unpacking_kernel(step: ContractionStep, name: str, pairs: Sequence[tuple[int, int, CirculantPacking]]) -> Kernel:
-    """Return the kernel that unpacks a product, stored packed in the array ``name``: the entries ``(i, j)`` and ``(j,
-    i)`` both read the entry at their distance, counted modulo the extent of the axis. ``pairs`` are the symmetric axes.
+    """Return the kernel that unpacks the result of the product `step`. The array ``name`` stores one number for both
+    ``(i, j)`` and ``(j, i)``; ``pairs`` are the symmetric axes.
+
+    Both entries read the number at their distance, counted modulo the extent of the axis.
     """
     axes = tuple([f"i{n}" for n in range(len(step.output))])
     choices: list[list[tuple[Constraint, dict[int, Affine]]]] = []

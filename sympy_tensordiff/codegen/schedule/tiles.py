@@ -111,8 +111,8 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
 
 
 def _sums_per_thread(extent: Affine) -> int:
-    """Return how many sums each thread computes along an axis of length `extent`: the greatest number for which most of
-    a tile is in use; 0 if the axis is too short even for one.
+    """Return how many sums each thread computes along an axis of length `extent`, so that most of a tile of results is
+    in use; 0 if the axis is too short for tiles.
     """
     if not extent.is_constant:
         return EACH
@@ -121,8 +121,8 @@ def _sums_per_thread(extent: Affine) -> int:
 
 
 def without_guard(kernel: Kernel, shapes: Shapes) -> Kernel | None:
-    """Return the kernel with the inner sum of ``if i >= j: s += a[i]*sum(...)`` computed before the guard, so that it
-    can be tiled. None for other kernels, or if the sum might then read out of bounds.
+    """Return `kernel`, of the form ``if i >= j: s += a[i]*sum(...)``, with the inner sum computed before the guard, so
+    that it can be tiled. None for other kernels, or if the sum might then read out of bounds.
     """
     number = next((n for n, s in enumerate(kernel.body) if isinstance(s, If)), None)
     if number is None or any(isinstance(s, Loop) for s in statements(kernel.body[:number])):
@@ -153,7 +153,7 @@ def _extent(loop: Loop) -> Affine | None:
 
 
 def _length(loop: Loop) -> Affine:
-    """Return the number of iterations of a loop, by its first upper bound."""
+    """Return the number of iterations of a loop, from its first upper and its last lower bound."""
     return loop.highs[0].form - loop.lows[-1].form + 1
 
 
@@ -168,8 +168,8 @@ def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> Bl
 
 
 class _TileNest:
-    """Builds the GPU loop nest of a kernel that is computed in tiles. ``entries`` lists the row and column of each
-    entry that a thread computes.
+    """Builds the GPU loop nest of a kernel whose result is computed in tiles, one by each block of threads. ``entries``
+    lists the row and column of each entry that a thread computes.
     """
 
     def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
@@ -226,16 +226,16 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest value (for ``sign=-1`` the least) of `form`, a bound of the summed loop, among the rows
-        and columns of a tile, in terms of the first row and column.
+        """Return the greatest (``sign`` 1) or the least (-1) value of `form`, a bound of the summation loop, over the
+        rows and columns of a tile. It is a form in the first row and column.
         """
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
         return form
 
     def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
-        """Return those conditions on the summation index ``k`` of a tile that depend on the row or column, as ``k <=
-        i`` for a triangular matrix, with the indices of `entry` substituted.
+        """Return the conditions on the summation index ``k`` of a tile that depend on the row or column, such as ``k <=
+        i`` for a triangular matrix. The row and column are replaced by their values in `entry`.
         """
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
@@ -243,12 +243,14 @@ class _TileNest:
         return tuple(rows)
 
     def is_tied(self, bound: Bound) -> bool:
-        """Return whether a loop bound depends on the row or the column, the two tiled loop variables of the plan."""
+        """Return whether a loop bound depends on the row or column of the tile, as ``k <= i`` does, so that it differs
+        between the threads.
+        """
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return two pairs ``(axis, reads)``, for the left and the right operand: the axis of the result to which the
-        operand belongs (row or column), and its reads.
+        """Return ``((row axis, reads), (column axis, reads))``: the axis of the result that belongs to the left
+        operand, with the reads of this operand, and the same for the right one.
         """
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
@@ -275,9 +277,10 @@ class _TileNest:
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
     def copy_of_terms(self, load: Load) -> Statement:
-        """Return the statement that copies one entry of ``load`` for each summation index of the tile into a new array
-        in shared memory, whose name is recorded in ``vectors``. Only the threads with ``y = 0`` copy, each the entry
-        for its own ``x``.
+        """Return the statement by which threads copy entries of ``load`` into a new array in shared memory, one for
+        each summation index of the tile. The array's name is recorded in ``vectors``.
+
+        Only the threads with ``y = 0`` copy, each the entry for its own ``x``.
         """
         name = self.vectors[load] = self.fresh(f"{load.array}_terms")
         own = self.first + self.x
@@ -290,8 +293,9 @@ class _TileNest:
         return If(tuple(inside), (Set(Load(name, (self.x,)), Load(load.array, tuple(index))),))
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
-        """Yield the statements for one term of the sums: a thread loads its entries of both tiles into registers, and
-        adds each product of two of them to one of its sums.
+        """Yield the statements by which a thread adds one term to each of its sums: it loads its entries of both tiles
+        into registers, and adds their products. ``term`` is the addition without tiles; ``sums`` maps pairs of row and
+        column numbers to the names of sums.
         """
         values: dict[tuple[Load, int], Name] = {}
         for load, (name, axis) in self.tiles.items():
@@ -311,8 +315,8 @@ class _TileNest:
                 chosen[load] = values[load, pair[axis == self.plan.column]]
 
             def from_register(node: Scalar, chosen: Mapping[Load, Name] = chosen) -> Scalar:
-                """Return the register (a scalar's name, from ``chosen``) that holds the entry which the read ``node``
-                takes from a tile; other nodes unchanged.
+                """Return the scalar variable (register) that stores the value of the read ``node``, according to the
+                dictionary ``chosen``; any other expression is returned unchanged.
                 """
                 return chosen.get(node, node) if isinstance(node, Load) else node
 
@@ -324,9 +328,9 @@ class _TileNest:
             yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement by which a thread stores one of its sums at the index `entry` of the result, guarded by
-        a test that this index is in bounds. ``rest`` are the statements after the summation, ``sums`` maps the
-        accumulator in them to the thread's own.
+        """Return the statement by which a thread stores one of its sums at the index `entry` of the result, if that is
+        in bounds. ``rest`` are the kernel's statements after the summation; ``sums`` maps the name of the accumulator
+        in them to that of the thread's sum.
         """
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]

@@ -32,7 +32,7 @@ MAX_TILES = 4
 
 
 def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, ...]] | None:
-    """Return ``(axis, reads)``: the reads in a kernel for ``y[i, j]`` that are transposed, such as ``a[j, i]``, and the
+    """Return ``(axis, reads)`` for a kernel that fills ``y[i, j]``: its transposed reads, such as ``a[j, i]``, and the
     axis i along which they are contiguous. None if there are none, or too many for shared memory.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2:
@@ -79,7 +79,9 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
     names = {load: fresh(f"{load.array}_tile") for load in reads}
 
     def inside(entry: Mapping[str, Affine]) -> list[Constraint]:
-        """Return the constraints by which `entry`, an index in a block's square, is in bounds of the result."""
+        """Return the constraints that `entry`, a dictionary from the axes of the result to indices, does not exceed the
+        result: ``index <= extent - 1``.
+        """
         return [Constraint("ge", box[axis] - 1 - form) for axis, form in entry.items()]
 
     at = {row: starts[row] + across, column: starts[column] + down}

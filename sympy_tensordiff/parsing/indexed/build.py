@@ -113,7 +113,9 @@ class DeclaredNames:
 
 
 def has_axes(declaration: Tree) -> bool:
-    """Return whether a declaration, or the left side of the definition, has brackets, as ``x[n]``."""
+    """Return whether a declared name, or the left side of the definition, has brackets: True for ``x[n]``, False for
+    ``x``.
+    """
     return len(declaration.tokens) > 1 + is_integer(declaration)
 
 
@@ -133,7 +135,9 @@ BoundIndices = Mapping[str, Any]
 
 
 class FunctionSpec(NamedTuple):
-    """A function of numbers, with the least and the greatest number of arguments (``most`` 0: no limit)."""
+    """A function of numbers in index notation, which takes at least ``least`` and at most ``most`` arguments (0: no
+    limit).
+    """
 
     function: Callable[..., Any]
     least: int = 1
@@ -329,7 +333,7 @@ class IndexedBuilder:
         return sympy.Or(*(self.condition_of(operand, scope) for operand in part.children))
 
     def _build_inverse(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the negation of the condition after "not"."""
+        """Return the negation of a condition; ``part`` is the syntax tree of ``not condition``."""
         return sympy.Not(self.condition_of(part.children[0], scope))
 
     # ------------------------------------------------------------------------ calls

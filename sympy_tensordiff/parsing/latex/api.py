@@ -80,8 +80,8 @@ class Bars:
     always_accept = ("BAR", "BARS")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """Yield the tokens of ``stream``, with each bar marked as opening or closing (LEFT_BAR, RIGHT_BAR, LEFT_BARS or
-        RIGHT_BARS).
+        """Yield the tokens of ``stream``, with each token of a single or double bar renamed to an opening or closing
+        one: LEFT_BAR, RIGHT_BAR, LEFT_BARS or RIGHT_BARS.
         """
         opened: list[str] = []
         before = "COMMA"

@@ -32,7 +32,9 @@ class BinderLowering(LoweringBase):
         return self.binding(node, name, scripts, body, scope)
 
     def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, scope: Scope) -> Tree:
-        """Return a reduction node, of the kind ``name``, of ``body`` over the indices in the subscripts ``scripts``."""
+        """Return the tree of a reduction, such as "sum" (``name``), of ``body``. ``scripts`` are the subscript and
+        superscript of its operator, which give the indices and their ranges; errors refer to the position of ``node``.
+        """
         below = [part for part in scripts if part.kind == "subscript"]
         above = [part for part in scripts if part.kind == "superscript"]
         if len(below) != 1 or len(above) > 1:
@@ -82,8 +84,9 @@ class BinderLowering(LoweringBase):
         upper: Tree | None = None,
         is_open: bool = False,
     ) -> LatexBinder:
-        """Add the index ``part`` to ``scope`` with the first value ``lower`` and the last value ``upper`` (excluded if
-        ``is_open``), and return it; raise `ParseError` if it is not a letter, or is declared.
+        """Add the index ``part`` to ``scope``, and return its record. ``lower`` is its first value and ``upper`` its
+        last one (excluded if ``is_open``); None if the formula does not state it. Raise `ParseError` unless it is a
+        letter without a declaration.
         """
         letter = name_of_index(part)
         if letter is None or letter.isdigit() or letter in self.declared:

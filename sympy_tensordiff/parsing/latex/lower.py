@@ -174,7 +174,9 @@ class LatexLowering(OperandLowering):
         return self._lower_closed_call(call, scope)
 
     def differential(self, item: Tree, scope: Scope) -> Tree:
-        """Return the node of the name ``dx`` (or an entry of it) for an upright d before a name ``x``."""
+        """Return the node of the name ``dx`` for ``item``, a name ``x`` after an upright d; subscripts of ``item``
+        become indices of ``dx``. Raise `ParseError` if ``item`` is not a name.
+        """
         base, *scripts = item.children
         name = name_of(base) if base.kind in ("letter", "command", "font") else None
         if name is None:
@@ -182,7 +184,9 @@ class LatexLowering(OperandLowering):
         return self.lower(self.node("bare", item, [leaf("letter", f"d{name}", base), *scripts]), scope)
 
     def words(self, items: Sequence[Tree]) -> list[Tree]:
-        """Return ``items`` with adjacent letters joined that spell a declared name of several letters."""
+        """Return ``items``, the parsed symbols of a formula, with adjacent letters joined to one name if they spell a
+        declared one, such as ``loss``.
+        """
         found: list[Tree] = []
         lengths = sorted({len(name) for name in self.declared if len(name) > 1 and name.isalpha()}, reverse=True)
         at = 0
@@ -215,7 +219,9 @@ class LatexLowering(OperandLowering):
     _lower_braced = _lower_round
 
     def _lower_square(self, node: Tree, scope: Scope) -> Tree:
-        """Convert the value in square brackets. A condition in them is 1 where it holds, else 0 (Iverson bracket)."""
+        """Convert ``[x]``: the value of x or, for a condition, an indicator that is 1 where it holds, else 0 (Iverson
+        bracket).
+        """
         value = self._lower_round(node, scope)
         return self.node("indicator", node, [value]) if value.kind in ("relation", "both", "either") else value
 
@@ -262,7 +268,9 @@ class LatexLowering(OperandLowering):
         return self.node("cases", node, children)
 
     def _lower_column(self, node: Tree, scope: Scope) -> Tree:
-        """Convert a matrix environment of one column, numbers or tensors that are stacked, to one node."""
+        """Convert a LaTeX matrix with one column to one tree node. The elements of the column are numbers, or tensors
+        to be stacked.
+        """
         return self.node("column", node, [self.lower(part, scope) for part in node.children])
 
     def _lower_arrow(self, node: Tree, scope: Scope) -> Tree:
@@ -313,8 +321,8 @@ class LatexLowering(OperandLowering):
 
 
 def _operators_as_nodes(node: Tree) -> list[Tree]:
-    """Return the operator signs of ``node``, such as a dot between factors, as tree nodes with their positions in the
-    text, so that they can be merged with the factors in the order of writing.
+    """Return the operator signs in the text of ``node``, such as a dot between factors, as tree nodes with their
+    positions in the text. The caller sorts them by position into the sequence of the factors.
     """
     return [
         Tree("operator", str(token), (), (), token.start_pos or 0, token.end_pos or 0, token.start_pos or 0, 1)

@@ -78,8 +78,8 @@ class LoweringBase:
         return lowered
 
     def offset_of(self, name: str) -> int:
-        """Return the number to add to the symbol of ``name``, which counts from 0, to get its value in the text: the
-        first value of indices in the text, 0 or 1, for an index; 0 for a size.
+        """Return the number to add to the symbol of ``name`` to get its value in the text. Symbols of indices count
+        from 0, but indices in the text may count from 1: it is 0 or 1 for an index, and 0 for a size.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 
@@ -101,7 +101,9 @@ class LoweringBase:
         return leaf("name", name, node)
 
     def constant(self, node: Tree, sizes: list[Tree], scope: Scope) -> Tree:
-        """Return the node of zeros, ones or the unit tensor; without ``sizes``, its size is inferred later."""
+        """Return the node of a constant tensor in a formula: zeros, ones or the unit tensor, as the symbol in `node`
+        says. ``sizes`` are its extents; without them, its size is inferred later.
+        """
         digit = node.text.rstrip("} ")[-1]
         if not sizes:
             if digit == "I":

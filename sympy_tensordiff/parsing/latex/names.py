@@ -77,8 +77,8 @@ def name_of(node: Tree) -> str | None:
 
 
 def _name_in_font(node: Tree) -> str | None:
-    """Return the name that letters in a font or with an accent stand for; None if they are several bold letters, which
-    are a product.
+    """Return the name that LaTeX letters in a font or with an accent form. None if they form no single name: several
+    bold letters are a product.
     """
     font = command_of(node.text)
     scripts = [part for part in node.children if part.kind in ("subscript", "superscript")]

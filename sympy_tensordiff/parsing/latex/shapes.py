@@ -31,8 +31,8 @@ SCALAR: Axes = (None, None)
 
 
 def axes_of(present: Sequence[int | None]) -> Axes:
-    """Convert ``present``, the axes of a tensor, to the format of shape inference: a pair for up to two axes, filled
-    with None, and a longer tuple for more axes.
+    """Return ``present``, the axes of a tensor, as a tuple of at least two elements, the format of shape inference:
+    ``(a, None)`` for one axis, ``(None, None)`` for a scalar.
     """
     return tuple(present) if len(present) > 2 else (*present, None, None)[:2]  # type: ignore[return-value]
 
@@ -136,7 +136,9 @@ class LatexShapes(ShapeInference):
         return binder.axis
 
     def _infer_reduction(self, node: Tree, body: Axes, *ends: Axes) -> Axes:
-        """Return no axes, since a sum over indices is a scalar; raise `ParseError` if its body is not one."""
+        """Return `SCALAR`, the empty list of axes: a sum over indices is a scalar. Raise `ParseError` if its ``body``
+        has axes; the ``ends`` of its range are not checked.
+        """
         if has_axis(body):
             raise node.error(
                 f"\\{node.text} adds up numbers, and {node.children[0].shown} is {SHAPE_NAMES[shape_code(body)]}; "
@@ -189,13 +191,15 @@ class LatexShapes(ShapeInference):
         return super()._infer_transpose(node, operand)
 
     def is_number(self, node: Tree, axes: Axes) -> bool:
-        """Return whether ``node``, whose axes are ``axes``, is a number whatever orders are guessed for the names: a
-        number literal, an index or a sum over indices.
+        """Return whether ``node``, with the axes ``axes``, is a number in any case: a number literal, an index or a
+        scalar sum over indices. A name is not, since its number of axes may be guessed.
         """
         return not has_axis(axes) and node.kind in ("reduction", "number", "index")
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Any, *parts: Axes) -> Axes:
-        """Return the axes of an element-wise operation, also of tensors with three axes or more."""
+        """Return the axes of the result of an element-wise operation ``sign`` on operands with the axes ``parts``, also
+        for three axes or more. Raise `ParseError` if the operands do not fit.
+        """
         tensors = [part for part in parts if has_axis(part)]
         if any(len(part) > 2 for part in tensors):
             for part in tensors:
@@ -265,7 +269,9 @@ class LatexShapes(ShapeInference):
         return operand
 
     def _infer_along(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of a reduction over the axes that the formula names (`softmax` keeps all axes)."""
+        """Return the axes of a reduction over the axes named in the formula: `operand` without these, but all of its
+        axes for ``softmax``.
+        """
         present = [axis for axis in operand if axis is not None]
         axes = {int(token) for token in node.tokens}
         if not axes <= {*range(len(present))}:
@@ -276,7 +282,12 @@ class LatexShapes(ShapeInference):
         return axes_of(left)
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
-        """Return the axes of softmax, sums, norms and diag; leave other functions to the base class."""
+        """Return the axes of the result of a function that is not applied entry by entry, given the axes of its
+        argument. A softmax keeps them, a sum or norm of a tensor of rank 3 or more is a scalar; `ShapeInference` infers
+        all other cases.
+
+        ``diag`` of a single name is less plausible for a matrix than for a vector.
+        """
         if node.text == "softmax" and has_axis(axes):
             return axes
         if node.text in ("sum", "mean", "norm2", "norm1", "logsumexp") and len(axes) > 2:
@@ -302,7 +313,8 @@ class LatexShapes(ShapeInference):
 
 def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) -> Any:
     """Return the greatest value (the least if `is_least`) of the index expression ``node`` over the ranges of the
-    indices in ``scope``, which the formula counts from ``base``; None if it is not known.
+    indices in ``scope``; None if it is not known. ``base`` is the first value of an index for which the formula states
+    none.
     """
     value = integer_value(node)
     if value is None:

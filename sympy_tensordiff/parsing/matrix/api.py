@@ -167,8 +167,8 @@ def _is_numpy(nodes: list[Tree]) -> bool:
 def _build_expression(
     nodes: list[Tree], orders: dict[str, int], declared: dict[str, Tree]
 ) -> tuple[dict[str, TensorSymbol], Any]:
-    """Return ``(tensors by name, expression)`` of the formula ``nodes``, given the ``orders`` of all names (number,
-    vector or matrix) and the ``declared`` shapes.
+    """Return ``(tensors by name, expression)`` of a parsed matrix formula, ``nodes``. ``orders`` says which name is a
+    number, a vector or a matrix; ``declared`` has the shapes that the user declared.
     """
     unified = AxisClasses()
     sizes: dict[str, int] = {}
@@ -195,9 +195,12 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return the sizes that the text states, such as ``n`` in ``declare x[n]``, by axis: one for each group of equally
-    long axes in ``unified``. ``sizes`` maps each name or number to an axis. Raise `ParseError` at ``root`` if a group
-    has two sizes, or if a size is in ``orders``, the names of tensors and numbers.
+    """Return a dictionary from axes to the sizes that the text states, such as ``n`` in ``declare x[n]``. ``sizes``
+    maps the sizes' texts to axes; a group of axes that ``unified`` knows to be equally long is represented by one of
+    them.
+
+    Raise `ParseError` at ``root`` if a group has two sizes, or if a size is in ``orders``, the names of tensors and
+    numbers.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
@@ -238,8 +241,8 @@ class Reading(NamedTuple):
 
     @property
     def penalty(self) -> int:
-        """The sum of the penalties of this reading: for unusual uses of names, and for unusual first letters of their
-        orders, such as a capital for a vector.
+        """The penalty of this reading of the input, by which readings are compared: the sum of those for unusual uses
+        of names and for unusual first letters, such as a capital for a vector.
         """
         return self.use_penalty + self.letter_penalty
 
@@ -253,11 +256,13 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ``(orders, guessed)``: the most plausible order (number, vector or matrix) of each of ``names`` in the
-    formula ``nodes``, and the part of these for which another order is plausible, too. ``declared`` has fixed orders,
-    ``inference`` is the class with the rules for shapes, which depend on the operators (``is_numpy``: NumPy's, else
-    MATLAB's); ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the penalty of a number
-    with a capital letter.
+    """Return ``(orders, guessed)``, dictionaries from names to orders (number, vector or matrix). ``orders`` has the
+    most plausible order of each of ``names`` in the formula ``nodes``, ``guessed`` those for which another order is
+    plausible, too. ``declared`` has orders that the user fixed.
+
+    ``inference`` is the class with the rules for shapes, ``is_numpy`` selects NumPy's operators instead of MATLAB's,
+    ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the penalty of a number with a
+    capital letter.
 
     Raise `ParseError` if the formula has no reading, or two equally good ones; the message shows both.
     """
@@ -283,9 +288,11 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return all guesses of the orders of ``names`` with which the formula ``nodes`` is consistent, the most plausible
-    first; raise `ParseError` if there is none. ``declared`` orders are fixed, ``inference`` has the rules for shapes,
-    and ``capital_number`` is the penalty of a number with a capital letter.
+    """Return the guesses that make the formula ``nodes`` consistent, the most plausible first: for each of ``names``,
+    whether it is a number, a vector or a matrix. Raise `ParseError` if there is none.
+
+    Names in ``declared`` have known orders, ``inference`` has the rules for shapes, and ``capital_number`` is the
+    penalty of a number with a capital letter.
     """
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
@@ -347,7 +354,9 @@ def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
 
 
 def order_word(order: int) -> str:
-    """Return ``order`` in words; a column is called a vector."""
+    """Return the name of a shape number, for messages: "a number", "a vector" (a column), "a row vector" or "a matrix"
+    for 0 to 3.
+    """
     return SHAPE_NAMES[order].replace("column ", "")
 
 

@@ -128,8 +128,8 @@ class ShapeInference:
         return operand
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes in reverse order; NumPy's ``.T`` leaves vectors unchanged. The transpose of a number is
-        unusual, so it adds a penalty.
+        """Return the axes of a transpose: those of ``operand`` in reverse order. NumPy's ``.T`` leaves vectors
+        unchanged. A transposed number is unusual, so it adds a penalty to this reading of the formula.
         """
         if not has_axis(operand):
             self.penalty += ODD
@@ -140,7 +140,9 @@ class ShapeInference:
         return self.infer_entrywise(node, node.text, node.children, *parts)
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Sequence[Tree], *parts: Axes) -> Axes:
-        """Return the axes of an element-wise operation; raise `ParseError` if operands differ in shape."""
+        """Return the axes of an element-wise operation with the operator or function ``sign``: ``nodes`` are its
+        operands, `parts` their axes. Raise `ParseError` if operands differ in shape.
+        """
         tensors = [part for part in parts if has_axis(part)]
         for part in tensors[1:]:
             if shape_code(part) != shape_code(tensors[0]):

@@ -123,7 +123,7 @@ hooks.lifted.register(lift_native)
 
 
 def as_operand(value: object, description: str) -> Any:
-    """Return ``value`` as an expression of this package; SymPy's own notation is converted. Errors name it
+    """Return ``value`` as an expression of this package; SymPy's own notation is converted. Error messages call it
     ``description``.
     """
     expr = as_expr(value, description)
@@ -341,8 +341,8 @@ def properties_of(tensor: TensorSymbol | NamedTensor) -> str:
 
 
 class _IntegerIndices:
-    """The integer symbols that replace the indices of one SymPy `Sum` or `Product`, renamed where they would clash with
-    other symbols.
+    """The integer symbols that replace the indices of a SymPy `Sum` or `Product` when it is converted. They are renamed
+    where they would clash with other symbols.
     """
 
     def __init__(self, expr: sympy.Sum | sympy.Product) -> None:

@@ -110,8 +110,8 @@ def _comprehension(expr: Any, lift: Lift) -> Any:
     """
 
     def function(*arguments: Expr) -> Any:
-        """Return the entry at the indices ``arguments``, which count from 0: the comprehension's body with each index
-        replaced by the argument plus the index's lower limit.
+        """Return the entry of SymPy's comprehension at the indices ``arguments``, which count from 0: its body, in
+        which each index is replaced by the argument plus the lower limit of the index.
         """
         moved = [(v, index + first) for (v, first, _), index in zip(expr.limits, arguments, strict=True)]
         return expr.function.subs(moved, simultaneous=True)
@@ -215,9 +215,10 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, labels of the result)`` of `expr`, a product of matrices or arrays, written as an einsum. The
-    iterator `labels` gives new labels. Without ``sums``, a matrix product or contraction inside of `expr` becomes a
-    single factor, not several.
+    """Return ``(factors, labels)`` of the einsum that `expr`, a product of matrices or arrays, is: its operands, and
+    the labels of the result. New labels come from the iterator `labels`.
+
+    Without ``sums``, a matrix product or contraction inside of `expr` becomes a single factor, not several.
     """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):
         factors, axes = labelled(expr.arg, lift, labels, sums)
@@ -248,8 +249,9 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
 
 
 def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
-    """Return ``(factors, labels of the two axes)`` of a matrix product. A long product is first split into products of
-    at most `MAX_FACTORS` matrices.
+    """Return ``(factors, labels of its axes)`` of a matrix product ``expr``: operands with labels, in which neighbours
+    share a label, as in an einsum. ``lift`` converts the matrices, ``labels`` gives new labels. A long product is first
+    split into products of at most `MAX_FACTORS` matrices.
     """
     args = [part for arg in expr.args for part in (_factors_of_power(arg) if 1 in expr.shape else [arg])]
     while len(args) > MAX_FACTORS:
@@ -264,8 +266,8 @@ def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network
 
 
 def _factors_of_power(arg: Any) -> list[Any]:
-    """Return ``[A, A, A]`` for the matrix power ``A**3``, which is cheaper if the product ends in a vector; ``[arg]``
-    for anything else.
+    """Return ``[A, A, A]`` for the matrix power ``A**3`` as a factor of a product, which costs less if the product ends
+    in a vector. Return ``[arg]`` for anything else.
     """
     if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= MAX_FACTORS:
         return [arg.base] * int(arg.exp)

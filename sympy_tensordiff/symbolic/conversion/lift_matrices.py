@@ -85,8 +85,8 @@ def _refusal(expr: Any) -> UnsupportedError:
 
 
 def matrix_operands(expr: Any) -> list[Any]:
-    """Return the operands of ``expr``, a matrix or array expression of SymPy's, that are scalars, matrices or arrays
-    and that must be converted before `lift_matrix` converts ``expr``; [] for an explicit matrix or array.
+    """Return the operands of SymPy's matrix or array expression ``expr`` that have to be converted before it: scalars,
+    matrices and arrays. [] for an explicit matrix or array, which is converted as a whole.
 
     If these are lifted first and cached, deep expressions need no recursion.
     """
@@ -185,7 +185,7 @@ def _slice(expr: Any, lift: Lift) -> Any:
     column, _, right = map(lift, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)`` of the slice, which is an entry of the parent matrix."""
+        """Return the entry ``(i, j)`` of a matrix slice as an entry of the matrix from which the slice is cut."""
         return entry_through_views(tensor, (down * i + row, right * j + column))
 
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)

@@ -273,8 +273,8 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """Convert ``expr`` to index notation (sums and comprehensions over entries), as far as its operations have such a
-    form. With ``keeps_sums=False``, an entry of a tensor of sums is always replaced by its formula, even if that
-    repeats a computation.
+    form. With ``keeps_sums``, an entry of a tensor is replaced by its formula only if sums in the formula are not
+    computed several times then.
 
     The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
     adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which
@@ -295,8 +295,8 @@ def for_readers(expr: Any) -> Any:
 
 
 class _TensorTraversal(Rewriting):
-    """The base of the traversals in this file. Their ``scope`` is the set of indices bound around an expression,
-    reduced for each tensor to those that occur in it.
+    """The base class of the traversals in this file. ``scope``, the set of indices bound around an expression, is
+    reduced for each tensor to the indices that occur in it.
     """
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
@@ -323,7 +323,7 @@ class _ToIndexNotation(_TensorTraversal):
         self.read = read
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return the entry, at the same indices, of the tensor converted to index notation."""
+        """Convert the tensor of an entry to index notation, and return the entry of the result at the same indices."""
         tensor = yield self.visit(expr.tensor, scope)
         return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 

@@ -258,8 +258,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`. If ``rule``, the target, is a notation that this package registers, such as
-        `EinsumProduct`, the whole expression is converted at once, not node by node.
+        """SymPy's hook for ``expr.rewrite(rule)``. If ``rule`` is a class that this package registers as a notation,
+        such as `EinsumProduct`, the whole expression is converted at once; otherwise SymPy rewrites node by node.
         """
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
@@ -274,8 +274,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: substitute without validation if ``new`` is a temporary placeholder of SymPy's; else
-        return None, which means SymPy's default.
+        """SymPy's hook for `subs`: return the node with ``old`` replaced, without validation, if ``new`` is a temporary
+        placeholder of SymPy's. Else return None, by which SymPy uses its default.
         """
         return self._substituted(old, new) if is_placeholder(new) else None
 
@@ -292,8 +292,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
 
         def parts_to_enter(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` in which to replace symbols; () for a sum or comprehension that contains
-            no symbol of ``rule``.
+            """Return the arguments of ``node`` in which to replace symbols. () for a sum or comprehension that contains
+            no symbol that the substitution ``rule`` replaces.
             """
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)

@@ -106,8 +106,8 @@ class Binder(TensorNode):
         return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
     def without_clashes(self, symbols: set[Any]) -> Any:
-        """Return an equal sum or comprehension none of whose bound indices is one of ``symbols`` or has the name of
-        one; clashing indices are renamed.
+        """Return this sum or comprehension with bound indices renamed that are in ``symbols`` or have the name of one
+        of them.
         """
         clashing = self._clashing(symbols)
         return self.with_fresh_indices(clashing, symbols) if clashing else self
@@ -136,8 +136,8 @@ class Binder(TensorNode):
         return self if result is scope else result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply ``rule`` to the body and limits and return ``(result, whether it changed)``. Bound indices that would
-        clash with symbols in ``rule`` are renamed first.
+        """Return ``(result, is_changed)`` of the substitution ``rule`` in the body and the limits. Bound indices that
+        would clash with symbols in ``rule`` are renamed first.
 
         With a bound index as a key, body and limits are replaced alike; a `Substitution` skips bound indices.
         """
@@ -175,8 +175,9 @@ class Binder(TensorNode):
         }
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`: return the sum or comprehension, with its arguments rewritten by SymPy. It is
-        unchanged if that raises an error of this package, unless ``rule``, the target, is a notation of this package.
+        """SymPy's hook for `rewrite`: return the sum or comprehension with rewritten arguments, or unchanged if this
+        package cannot represent the result. If the target ``rule`` is a notation of this package, raise the error
+        instead.
         """
         if rule is ITE:
             return self  # what SymPy asks of conditions; the cases of numbers inside are none of them
@@ -211,8 +212,8 @@ class Binder(TensorNode):
 
 
 def _uncached_arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` for a walk that collects free symbols; () for a sum or comprehension, which has
-    stored its own.
+    """Return the arguments of ``node`` for a walk that collects free symbols. For a sum or comprehension with cached
+    free symbols return (), since the walk need not enter it.
     """
     return () if isinstance(node, Binder) and node._free is not None else node.args
 

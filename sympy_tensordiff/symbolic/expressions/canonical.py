@@ -72,7 +72,9 @@ class Canonical:
         self.top = 0  # one more than the highest number
 
     def form(self, expr: Basic) -> Basic:
-        """Return the canonical form of ``expr``."""
+        """Return ``expr`` in canonical form, with standard names for bound indices: expressions that differ only in
+        such names become equal.
+        """
         self.stem = unused_stem(names_in([expr]))
         done: dict[Basic, Basic] = {}
         for node in postorder(expr, done):
@@ -110,8 +112,8 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` if a bound index of ``binder`` is free in it, so that indices must be
-            renamed there; else ().
+            """Return the arguments of ``node`` if it is ``binder``, or if a bound index of ``binder`` is free in it, so
+            that indices must be renamed there; else ().
             """
             if node is not binder:
                 self.record_free_symbols(node)

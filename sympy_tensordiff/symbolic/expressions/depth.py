@@ -60,8 +60,8 @@ class Measures(NamedTuple):
 
     @property
     def is_unwalkable(self) -> bool:
-        """Return whether the expression is too deep or too large for a recursive walk that visits every use of a shared
-        part.
+        """Return whether the expression is too deep, or too large with all repetitions of shared parts, for SymPy's
+        recursive traversals.
         """
         return self.depth > MAX_WALKED_DEPTH or self.size > MAX_WALKED_SIZE
 
@@ -115,8 +115,8 @@ def _without_measures(node: Any) -> tuple[Any, ...]:
 
 
 class _RunningMethods(local):
-    """Thread-local storage of `answered`. It maps the key of each recursive method in progress to a dictionary from
-    nodes to the results that the method has returned.
+    """The results of the recursive methods that `answered` is running, stored separately for each thread: ``running``
+    maps the key of each method to a dictionary from nodes to results.
     """
 
     def __init__(self) -> None:
@@ -127,9 +127,8 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)``, where `answer` is a method that recurses into the arguments ``below(node)``. For a deep
-    or large node, `answer` is first called for all nodes inside of it, from the leaves up, and its results are stored
-    under the key ``question``, where recursive calls find them: no call recurses deeply.
+    """Return ``answer(node)`` for a recursive method `answer`, without deep recursion: for a deep or large node, it
+    first computes and stores the results for all nodes inside, from the leaves up, where the recursive calls find them.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.
@@ -210,8 +209,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Builds SymPy's own scalar nodes so that they are nested at most ``deepest`` levels. `bounded` wraps a deeper
-    scalar by the function ``hold`` in a tensor entry, which SymPy treats as a leaf.
+    """Limits how deeply SymPy's scalar expressions are nested, because SymPy would overflow the stack: from ``deepest``
+    levels on, `bounded` wraps a scalar by the function ``hold`` in a tensor entry, which is a leaf for SymPy.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.
@@ -224,13 +223,15 @@ class BoundedDepth:
         self.measures: KnownMeasures = {}
 
     def build(self, function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
-        """Return ``function(*arguments)`` for a SymPy function or class, unevaluated if an argument is deep (or
-        ``is_deep`` says so). The measured depths are cached in this object.
+        """Return ``function(*arguments)``, where ``function`` is a SymPy function or class. It is not evaluated if an
+        argument is deeply nested, or if ``is_deep``, because SymPy's evaluation would overflow the stack.
         """
         return build_unrecursively(function, arguments, is_deep, self.measures)
 
     def bounded(self, scalar: Any) -> Any:
-        """Return ``scalar``; if it is nested ``deepest`` levels or more, return a tensor entry that wraps it."""
+        """Return ``scalar`` if it is nested less than ``deepest`` levels. Otherwise return a tensor entry that stands
+        for it, so that SymPy's recursive functions need not go deeper.
+        """
         if hasattr(scalar, "_measures") or not isinstance(scalar, Expr) or not scalar.args:
             return scalar
         for node in postorder(scalar, self.levels, native_parts):

@@ -78,6 +78,8 @@ def notation(target: Any) -> Callable[[Any], Any] | None:
 
 
 def rewritten(expr: Any, target: type) -> Any:
-    """Return ``expr`` rewritten in the notation of the class ``target``; ``expr`` may be a native expression."""
+    """Return ``expr`` rewritten in the notation of the class ``target``. It may also be an expression in SymPy's own
+    classes.
+    """
     import_module(_DERIVATIVES)
     return notations[target](expr)

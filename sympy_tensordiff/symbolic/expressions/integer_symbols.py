@@ -61,8 +61,8 @@ def is_integer_in(symbol: Any, *exprs: sympy.Basic) -> bool:
 
 
 def _index_parts(node: Any) -> Iterable[Any]:
-    """Return the index expressions (indices, bounds and extents) in ``node``, a node of this package or of SymPy's, not
-    those of its arguments.
+    """Return the expressions that ``node`` itself, of this package or of SymPy's, uses as indices, bounds or extents;
+    not those that only its arguments use.
     """
     own: Iterable[Any] | None = getattr(node, "index_parts", None)
     if own is not None:

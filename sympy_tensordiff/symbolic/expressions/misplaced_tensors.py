@@ -21,8 +21,8 @@ CASES = "select entries by td.where(td.greater(A, B), A, B)"
 
 
 def comparison(name: str) -> str:
-    """Return the advice for the error about a Python comparison of tensors such as ``A < B``: to write ``td.name(A,
-    B)``; if ``name`` is empty, one of several comparison functions.
+    """Return advice for the error about a Python comparison of tensors such as ``A < B``: to call ``td.name(A, B)``
+    instead. If ``name`` is empty, the advice lists several comparison functions.
     """
     names = "td.greater(A, B), td.less_equal(A, B), td.equal(A, B), …" if not name else f"td.{name}(A, B)"
     return (

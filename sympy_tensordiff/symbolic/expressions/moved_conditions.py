@@ -44,7 +44,9 @@ def _bound_indices(expr: Any) -> dict[int, tuple[Any, frozenset[Any]]]:
     arguments: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 
     def below(node: Any) -> tuple[Any, ...]:
-        """Return the arguments of ``node``, always the same objects: a matrix of SymPy makes new ones at each call."""
+        """Return the arguments of ``node`` from a cache, so that each call returns the same objects: a matrix of SymPy
+        would make new ones.
+        """
         if id(node) not in arguments:
             arguments[id(node)] = node, parts(node)
         return arguments[id(node)][1]

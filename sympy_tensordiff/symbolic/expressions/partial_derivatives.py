@@ -49,8 +49,8 @@ class Subs(sympy.Subs):
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
-        """Return the unevaluated node for ``derivative``, an expression in ``variables``, at the values ``point``: a
-        `Derivative` of this module, or a `Subs` if the function has one argument whose value is not a variable.
+        """Return the unevaluated node for ``derivative``, an expression in ``variables``, at the values ``point`` of
+        these: a `Derivative` of this module. It is a `Subs` for a single variable whose value is not itself a variable.
         """
         if len(variables) == 1 and not _is_variable(point, 0):
             return sympy.Subs.__new__(Subs, derivative, variables, point)
@@ -161,8 +161,9 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
-    """Return this module's node for a partial derivative at the values ``args`` of the function's arguments. ``known``
-    is the pair of the function and its orders: how often it is differentiated with respect to each argument.
+    """Return the partial derivative of a function at the values ``args`` of its arguments, as a `Subs` of this module,
+    not SymPy's. ``known`` is ``(function, orders)``: the orders say how often it is differentiated with respect to each
+    argument.
     """
     function, orders = known
     variables = _variables(len(args))
@@ -171,8 +172,9 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
-    """Return ``expr`` with this module's derivative nodes in place of SymPy's wherever SymPy could confuse two of them,
-    now or after a substitution. ``template`` says that ``expr`` is a template, whose symbols any value may replace.
+    """Return ``expr`` with this package's derivative nodes in place of SymPy's, wherever SymPy could take two different
+    derivatives for equal, now or after a substitution. ``template`` says that any value may replace the symbols of
+    ``expr``.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions.
@@ -188,7 +190,9 @@ class _DistinctDerivatives(Rewriting):
         self.template = template
 
     def rebuilt(self, expr: Any, scope: Any) -> Any:
-        """Return ``expr`` with rebuilt arguments, in the classes of this module if SymPy's would compare wrongly."""
+        """Return ``expr`` with rebuilt arguments. A derivative or a `Subs` that SymPy would compare wrongly becomes an
+        object of a class of this module.
+        """
         if hasattr(expr, "is_tensor_entry") or not isinstance(expr, sympy.Basic):
             return expr
         parts = expr.args[2:] if isinstance(expr, Subs) else expr.args
@@ -202,9 +206,9 @@ class _DistinctDerivatives(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether SymPy could confuse ``node``, its own `Derivative` or `Subs`, with another such node when two
-    arguments are equal, now or after a substitution. ``template`` says that the node is in a template, whose symbols
-    any value may replace.
+    """Return whether ``node``, a `Derivative` or `Subs` of SymPy's own, is or may become equal to another such node
+    with a different value, because two arguments are equal, now or after a substitution. With ``template``, any value
+    may replace its symbols.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)
@@ -262,8 +266,8 @@ def _is_variable(args: Sequence[Any], position: int) -> bool:
 
 
 def _is_shared(args: Sequence[Any], position: int) -> bool:
-    """Return whether another of ``args`` contains the symbol, or an entry of the tensor, that is argument number
-    ``position``.
+    """Return whether the symbol ``args[position]`` (for a tensor entry, its tensor) also occurs in another one of
+    ``args``.
     """
     arg = args[position]
     base = arg.tensor if getattr(arg, "is_tensor_entry", False) else arg

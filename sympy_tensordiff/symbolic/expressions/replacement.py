@@ -51,8 +51,8 @@ class Replacement:
         return self._done[id(expr)][1]
 
     def _below(self, node: Any) -> tuple[Any, ...]:
-        """Return the arguments of ``node`` in which to replace: () for a key of the rule and for a node of this
-        package.
+        """Return the arguments of ``node`` in which to look for expressions to be replaced: () if ``node`` is one of
+        these itself, or a node of this package.
         """
         return () if node in self._rule else native_parts(node)
 

@@ -93,8 +93,8 @@ class CallerDependent:
 
     @property
     def func(self) -> Any:
-        """Override `Basic.func`: return the class, so that ``func(*args)`` is the node. `cse` and `simplify` get a
-        function that fits the ``args`` they see.
+        """Override `Basic.func`: return the node's class. If SymPy's `cse` asks, return a function that gives the node
+        itself; if `simplify` asks, one that gives the simplified node.
         """
         caller = sys._getframe(1)
         if caller.f_globals is CSE:
@@ -105,8 +105,8 @@ class CallerDependent:
 
     @property
     def is_Atom(self) -> bool:  # noqa: N802
-        """Override `Basic.is_Atom`: return whether SymPy shall treat the node as a leaf. If `cse` asks, also reserve
-        the names in it.
+        """Override `Basic.is_Atom`: return whether SymPy shall treat the node as a leaf, which depends on the calling
+        function. When `cse` calls this, also keep it from using names that occur in the node.
         """
         caller = sys._getframe(1)
         if caller.f_globals is CSE and "excluded_symbols" in caller.f_locals:
@@ -120,8 +120,8 @@ class CallerDependent:
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
-        """Override `Basic.has`: also find a `Piecewise` that is bound inside of a sum or comprehension. It is not found
-        for `piecewise_fold`, which would move its conditions out of the scope of their indices.
+        """Override `Basic.has`: also find a `Piecewise` inside of a sum or comprehension. `piecewise_fold` is an
+        exception, because it would move conditions on bound indices out of the sum.
         """
         caller = sys._getframe(1)
         if caller.f_globals is LATEX and patterns == (Mod,):
@@ -197,15 +197,17 @@ def outwards(frame: FrameType | None, wanted: Callable[[FrameType], bool]) -> Fr
 
 
 def caller_of(walk: FrameType) -> FrameType | None:
-    """Return the call frame that called the recursive function of the call frame ``walk`` from outside; None if there
-    is none.
+    """Return the nearest call frame outside of ``walk`` that runs another function. For a frame ``walk`` of a recursive
+    function, that is the caller of the recursion. None if there is none.
     """
     return outwards(walk, lambda frame: frame.f_code is not walk.f_code)
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether the call frame ``walk``, a traversal of an expression by SymPy, was started by SymPy's code for
-    `Piecewise`, which collects the conditions to try all their combinations.
+    """Return whether SymPy traverses an expression to collect the conditions of a `Piecewise`. ``walk`` is the call
+    frame of the traversal.
+
+    SymPy would then try all combinations of these conditions.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
@@ -256,9 +258,9 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 
 def means_one_argument(entry: Any, caller: FrameType) -> bool:
-    """Return whether SymPy, in the call frame `caller`, is about to differentiate a function with respect to one of its
-    arguments, ``entry``, although another argument may be the same entry: in ``Derivative(g(x[p], x[q]), x[p])``, q may
-    equal p.
+    """Return whether SymPy is about to differentiate a function with respect to one argument, ``entry``, although
+    another argument may be the same entry: x[p] in ``g(x[p], x[q])``, since q may equal p. The call frame `caller`
+    shows what SymPy is doing.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
@@ -277,8 +279,8 @@ def means_one_argument(entry: Any, caller: FrameType) -> bool:
 
 
 def free_symbols_for_caller(node: Any, free: set[Basic], caller: FrameType) -> set[Basic]:
-    """Return the free symbols for the SymPy function with the call frame ``caller``: ``free``, those of ``node``; for
-    `Derivative`, which would otherwise return a scalar 0, the variables too.
+    """Return the free symbols of ``node`` to report to the SymPy function with the call frame ``caller``: ``free``, or,
+    for a `Derivative` that would otherwise become a scalar 0, ``free`` and the variables of the derivative.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate

@@ -53,8 +53,9 @@ def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
 
 
 def free_symbols_in(exprs: Iterable[Basic]) -> set[Any]:
-    """Return the free symbols of ``exprs``, without recursion: nodes that bind symbols, or are symbols, are asked for
-    theirs, others are walked through.
+    """Return the free symbols of ``exprs``, computed without recursion, so that expressions may be deeply nested.
+
+    Nodes that bind symbols, or are symbols, give their own ``free_symbols``; the arguments of others are visited.
     """
     seen = nodes_in(exprs, lambda node: node.args if _inherits_free_symbols(node.__class__) else ())
     return set().union(*(node.free_symbols for node in seen if not _inherits_free_symbols(node.__class__)))

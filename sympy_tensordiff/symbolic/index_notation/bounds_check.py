@@ -59,9 +59,9 @@ class ReadContext(NamedTuple):
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
     def inside_range(self, limit: IndexRange, *, of_axis: bool) -> ReadContext | None:
-        """Return the context inside of a sum over the range ``limit``, or None if an end of the range is not affine.
-        With ``of_axis``, return the context inside of a tensor axis with this range, which is never None: if an end is
-        not affine, the index has no variable in it.
+        """Return the context for reads inside of a sum over the range ``limit``; None if an end of the range is not
+        affine. With ``of_axis``, `limit` is the range of a tensor axis, and None is never returned: instead, the index
+        has no variable.
 
         A sum over a range with unknown ends may be empty, so that a read inside need not happen; a tensor axis is never
         empty.
@@ -96,8 +96,10 @@ class ReadContext(NamedTuple):
 
 
 def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> None:
-    """Raise `OutOfShapeError` for a read in ``body`` that is out of bounds somewhere in ``ranges``: the ranges of sums
-    or, with ``of_axes``, of tensor axes, which are never empty.
+    """Raise `OutOfShapeError` if ``body`` has a read that is out of bounds somewhere in the index ranges ``ranges``,
+    outermost first. They are ranges of sums or, with ``of_axes``, of tensor axes, which are never empty.
+
+    With `of_axes`, the extents are known to be positive.
 
     The ranges are given outermost first. With `of_axes`, they are the indices of a tensor, whose extents are positive.
     """
@@ -115,8 +117,8 @@ def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> N
 
 
 def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Raise `OutOfShapeError` if ``node`` is a read out of bounds. Return the subexpressions to check next, each with
-    its context.
+    """Check ``node`` for reads out of bounds, and raise `OutOfShapeError` if it is one. Return ``(subexpression,
+    context)`` for each subexpression to check next; the context has the constraints that hold there.
     """
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
@@ -144,8 +146,10 @@ def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | 
 def _parts_of_branches(
     pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
-    """Return the conditions and values of a `Piecewise` as pairs ``(part, context)`` with the context in which each is
-    evaluated. The list ends with the first condition that is not affine.
+    """Return pairs ``(part, context)`` for the conditions and values of a `Piecewise`, whose branches ``pairs`` are
+    (value, condition). The context has the constraints under which the part is evaluated.
+
+    The list ends early at a condition that, or whose negation, cannot be written as constraints.
     """
     parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
@@ -175,8 +179,8 @@ def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadC
 
 
 def _condition_rows(condition: Any, scope: ReadContext) -> list[Constraint] | None:
-    """Return the constraints that are equivalent to ``condition``; None if it is not a relation between affine forms or
-    an "and" of such.
+    """Return the constraints that together say the same as the SymPy ``condition``, an inequality or equation of affine
+    forms or an "and" of such; None for any other condition.
     """
     if condition == S.true:
         return []

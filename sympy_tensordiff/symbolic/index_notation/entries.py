@@ -104,8 +104,8 @@ class TensorExpr(TensorNode):
         return entry
 
     def _part(self, indices: tuple[Any, ...]) -> Any:
-        """Return the tensor or entry that ``T[indices]`` selects, where ``indices`` may contain slices, ``...`` and
-        None. Implemented in `operators`.
+        """Return the value of ``T[indices]`` for this tensor ``T``: an entry, or a tensor if ``indices`` contain
+        slices, ``...`` or None. The module `operators` implements it.
         """
         raise NotImplementedError
 
@@ -243,9 +243,9 @@ class TensorEntry(RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        """SymPy's flag for expressions with respect to which one can differentiate: True for an entry of a tensor
-        symbol. It is False while SymPy differentiates a function with respect to this argument, although another
-        argument may be the same entry.
+        """SymPy's flag for variables of differentiation: True for an entry of a tensor symbol, such as ``x[p]``. It is
+        False while SymPy differentiates ``g(x[p], x[q])`` with respect to its first argument only, since ``x[q]`` may
+        be the same entry.
         """
         return bool(self.args[0].is_symbol) and not sympy_callers.means_one_argument(self, sys._getframe(1))
 

@@ -197,8 +197,8 @@ def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a product as ``(affine form, denominator)``. ``slots`` maps symbols to variable numbers, and gets an entry
-    for each new symbol.
+    """Return the product ``expr`` as ``(affine form, denominator)``. ``slots`` maps SymPy's symbols to the numbers of
+    the variables in the form; new symbols are added to it.
     """
     parts = [_rational_form(factor, slots) for factor in expr.args]
     return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)

@@ -38,18 +38,17 @@ class IndexRange(NamedTuple):
 
     @property
     def lows(self) -> tuple[Expr, ...]:
-        """The lower bounds, the largest of which is ``low``."""
+        """The lower bounds of the range: the arguments of ``low`` if it is a maximum, else ``low`` alone."""
         return bound_forms(self.low, Max)
 
     @property
     def highs(self) -> tuple[Expr, ...]:
-        """The upper bounds, the smallest of which is ``high``."""
+        """The upper bounds of the index: the operands of ``high`` if it is a minimum, else ``high`` alone."""
         return bound_forms(self.high, Min)
 
     def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
-        """Return the constraints that say that the index lies in the range; ``variable`` represents the index in affine
-        forms. The function ``form`` converts a bound to an affine form; a bound for which it returns None gives no
-        constraint.
+        """Return the constraints for ``variable``, which represents the index in affine forms, to lie in the range.
+        ``form`` converts a bound to an affine form; a bound for which it returns None gives no constraint.
         """
         lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
         return range_rows(Affine.variable(variable), lows, highs)

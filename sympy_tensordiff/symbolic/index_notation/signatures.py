@@ -41,8 +41,8 @@ def documented(sections: str) -> Callable[[Documented], Documented]:
     """
 
     def with_sections(described: Documented) -> Documented:
-        """Return ``described`` with the sections in its docstring; a function is also wrapped by `explained`, which
-        explains wrong calls.
+        """Insert the text ``sections`` into the docstring of ``described``, a function or class, after its first
+        paragraph, and return ``described``. A function is also wrapped by `explained`, which explains wrong calls.
         """
         if described.__doc__:  # there is none under python -OO
             first, _, rest = cleandoc(described.__doc__).partition("\n\n")

@@ -177,9 +177,8 @@ def expanded_sum(total: Any, **hints: Any) -> Any:
 
 
 def _sum_of(total: Any, term: Any, extents: set[Any]) -> Any:
-    """Return the sum of ``term`` over the ranges of ``total``, simplified: factors that depend on no index are put in
-    front, and a range on which nothing depends becomes a factor, its number of values. The ``extents`` are known to be
-    at least 0.
+    """Return the sum of ``term`` over the ranges of ``total``, simplified: constant factors are put in front, and a
+    range of an unused index becomes a factor, its length. The ``extents`` are known to be at least 0.
     """
     indices = set(total.variables)
     is_never_empty = all((high - low).is_nonnegative for _, low, high in total.limits)

@@ -100,10 +100,9 @@ def inline_entry(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of ``tensor`` at ``indices``. For a small comprehension, the result is its body at these
-    indices, unless it contains sums that would then be computed several times: because the entry occurs more than
-    ``once``, or is the same for several values of the indices ``scope``. With ``keeps_sums=False``, such a body is
-    returned, too.
+    """Return the entry of ``tensor`` at ``indices``, for a small comprehension as its body at these indices. If the
+    body has sums, ``keeps_sums`` requires that they are computed once: the entry occurs ``once`` only, and is a
+    different one for all values of the indices ``scope``.
     """
     if not is_whole(tensor):
         return tensor

@@ -225,7 +225,7 @@ class NamedTensor(TensorExpr):
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """Return the extents of the named expression, one for each axis."""
+        """Return the shape of the named expression: the extent of each axis; () for a scalar."""
         return tuple(getattr(self.definition, "shape", ()))
 
     @property
@@ -325,8 +325,8 @@ def _is_integer(dtype: Any, name: str) -> bool:
 
 
 def _symmetry(symmetric: bool, positive: bool, name: str) -> Str | None:
-    """Return the argument that marks a tensor symbol as positive definite or symmetric; None for neither. Raise
-    `ArgumentTypeError` if a flag is not a bool.
+    """Return the SymPy argument that marks a tensor symbol as positive definite or symmetric; None if both flags are
+    False. Raise `ArgumentTypeError`, with the symbol's ``name``, if a flag is not a bool.
     """
     for word, value in (("symmetric", symmetric), ("positive", positive)):
         if not isinstance(value, bool):
@@ -377,14 +377,14 @@ def checked_name(name: Any) -> str:
 
 
 def as_entry(scalar: Any) -> Any:
-    """Return ``scalar`` as the entry of a comprehension without axes, which SymPy treats as a leaf. So deep scalars
-    stay shallow for SymPy.
+    """Return ``scalar`` as the entry of a comprehension without axes. SymPy treats this entry as a leaf, and so does
+    not recurse into a deeply nested ``scalar``.
     """
     return TensorComprehension._trusted(scalar, ())[()]
 
 
 class _DefinitionExpansion(Rewriting):
-    """The traversal of `in_full`, which replaces named tensors by their definitions."""
+    """Replaces named tensors by their definitions, also inside of definitions; `in_full` uses it."""
 
     def visit_named_tensor(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
         """Return the definition of a named tensor, in which named tensors are replaced too."""

@@ -100,8 +100,7 @@ class EntryForms(PrintedForms):
 @lru_cache(maxsize=1 << 8)
 def _entry_of_operands(entry: Any) -> Any | None:
     """Return the formula to print for an ``entry`` of an elementwise operation, such as ``A[i, j] + B[i, j]`` for ``(A
-    + B)[i, j]``, or of a small comprehension, whose body it is. None for entries of other tensors, and of deeply nested
-    ones.
+    + B)[i, j]``, or of a small comprehension. None for entries of other tensors or of deeply nested operations.
     """
     tensor = entry.tensor
     if entry.indices and isinstance(tensor, TensorComprehension) and measures(tensor).size <= WRITTEN_SIZE:
@@ -112,8 +111,8 @@ def _entry_of_operands(entry: Any) -> Any | None:
         return None
 
     def read(operand: Any, indices: Sequence[Any], varying: Any = None) -> Any:
-        """Return the entry of ``operand`` at ``indices``, written in the same way if it is an operation itself; a
-        scalar is returned unchanged. ``varying``, which other functions of this type use, is ignored.
+        """Return the entry of ``operand`` at ``indices`` to be printed: for an operation, the formula in the entries of
+        its operands. A scalar is returned unchanged. ``varying``, which other functions of this type use, is ignored.
         """
         if not getattr(operand, "shape", ()):
             return operand

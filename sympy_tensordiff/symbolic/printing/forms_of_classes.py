@@ -41,7 +41,9 @@ FORMS: dict[type, type[PrintedForms]] = {
 
 
 def forms_of(node: Any) -> PrintedForms | None:
-    """Return the printed forms of ``node``; None for a class that neither is in the table nor has a base there."""
+    """Return the object that prints ``node`` for all printers, from the table `FORMS` of classes; None if neither the
+    node's class nor a base of it is there.
+    """
     forms = next((FORMS[base] for base in type(node).__mro__ if base in FORMS), None)
     return None if forms is None else forms(node)
 

@@ -99,8 +99,8 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
 
 
 class _Network:
-    """An einsum as a graph, to find its form as matrix products: labels are points, a matrix is an edge between two
-    labels, vectors are attached to labels.
+    """An einsum as a graph, which is used to write it as matrix products: the labels are the vertices, each matrix is
+    an edge between its two labels, and each vector belongs to one vertex.
     """
 
     def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
@@ -153,20 +153,25 @@ class _Network:
         return scalars, next(iter(columns.values()), matrix)
 
     def _edges(self, component: Sequence[str]) -> int:
-        """Return the number of matrices (edges of the graph) whose labels are in ``component``."""
+        """Return the number of matrices in a part of a product: those whose two labels are in ``component``, a set of
+        connected labels.
+        """
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a label of ``component`` that is summed and belongs to exactly two matrices, which `_join` can then
-        multiply; None if there is none. Labels in ``kept`` are in the result. A label whose two neighbours are
-        connected by a matrix is preferred.
+        """Return a summed label that exactly two matrices have, which `_join` can then multiply; None if there is none.
+        ``component`` is a group of connected labels, and those in ``kept`` are not summed but in the result.
+
+        A label whose two neighbours are connected by a matrix is preferred.
         """
         ends = {label: list(self.matrices[label]) for label in component if label not in kept}
         found = [label for label in ends if len(ends[label]) == 2]
         return next((label for label in found if ends[label][0] in self.matrices[ends[label][1]]), (*found, None)[0])
 
     def _join(self, label: str) -> None:
-        """Replace the two matrices at ``label`` by their product, so that the label disappears."""
+        """Replace the two matrices that share the summed ``label``, and the vectors at it, by their product: ``A_ij
+        B_jk`` becomes one matrix between i and k.
+        """
         ends = list(self.matrices[label])
         vectors = self.vectors[label]
         between = [Diagonal(product(factors=vectors))] if vectors else []
@@ -183,7 +188,9 @@ class _Network:
         self._connect(row, column, matrix)
 
     def _components(self) -> list[list[str]]:
-        """Return the groups of labels that matrices connect; within a group they are in the order of the operands."""
+        """Return the labels in groups: two labels are in one group if matrices connect them, directly or through other
+        labels. Within a group, labels are in the order of the operands.
+        """
         found: list[list[str]] = []
         seen: set[str] = set()
         for label in self.vectors:
@@ -215,8 +222,9 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors along ``label``: the vector operands, and for each matrix ``A`` that connects it with a
-        label outside of ``without``, the product ``A @ v`` over the labels behind.
+        """Return the vectors along the axis ``label`` of a product: the operands with this label alone, and ``A @ v``
+        for each matrix ``A`` from it to another label, where v combines the operands behind that label. Labels in
+        ``without`` are skipped.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
@@ -226,8 +234,8 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors that come after ``A`` in the product ``A @ B @ v``, where ``before`` is the label of the
-        rows of ``A`` and ``label`` that of its columns.
+        """Return the factors that follow the matrix ``A`` in a printed product such as ``A @ B @ v``. ``before`` is the
+        label of the rows of ``A``, ``label`` that of its columns.
         """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
@@ -235,8 +243,9 @@ class _Network:
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of all vectors at ``label``, including the vectors ``A @ v`` that sum over
-        other labels, except for those in ``without``. If there are none, return a vector of ones.
+        """Return the elementwise product of all vectors along the axis ``label``; a vector of ones if there are none.
+        These are operands, and products ``A @ v`` with a matrix from ``label`` to another label that is not in
+        ``without``.
         """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
@@ -268,8 +277,8 @@ class _Network:
         return Transposed(back) if count_transposes(back) + MAX_TRANSPOSED_FACTORS < count_transposes(there) else there
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """Return the scalar that a ``component`` of summed labels contributes, such as ``x.T @ A @ y``: the matrix
-        product along its longest path. The component must not contain a cycle.
+        """Return the matrix product, such as ``x.T @ A @ y``, that sums over all labels of ``component``: summed labels
+        connected by matrices. Its factors are those along the longest path. The component must not contain a cycle.
         """
         first = list(self._breadth_first(component[0]))[-1]
         last = list(self._breadth_first(first))[-1]
@@ -305,7 +314,9 @@ class _Network:
         return Call("trace", (min(there, back, key=count_transposes),))
 
     def _cycle(self, component: Sequence[str]) -> list[str]:
-        """Return the labels of the cycle in ``component``, in their order around; [] if there is none."""
+        """Return the labels of the cycle in the connected labels ``component``, each next to its neighbour; [] if there
+        is no cycle.
+        """
         left = {label: set(self.matrices[label]) for label in component}
         ends = [label for label in component if len(left[label]) <= 1]
         while ends:
@@ -319,8 +330,8 @@ class _Network:
         return ring
 
     def _cyclic_product(self, ring: Sequence[str]) -> Any:
-        """Return the product of the matrices met on the way once around the cycle of labels `ring`, with vectors at a
-        label as diagonal matrices; the contraction is the trace of this product.
+        """Return the product of the matrices that link the labels of the cycle `ring`, in their order; vectors at a
+        label become diagonal matrices. The contraction is the trace of this product.
         """
         factors: list[Any] = []
         for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):

@@ -14,7 +14,9 @@ from sympy import Basic, Mul, S, Symbol
 
 
 class Leaf(NamedTuple):
-    """A scalar, a tensor symbol or a comprehension, which SymPy's printer prints."""
+    """The printed form of a scalar, a tensor symbol or a comprehension: the ``node`` itself, which SymPy's printer
+    prints.
+    """
 
     node: Any
 
@@ -54,7 +56,7 @@ class Product(NamedTuple):
 
     @property
     def scalar(self) -> Any:
-        """Return the product of the number and the SymPy scalars, as one expression."""
+        """Return the scalar factor of the product: its number times its SymPy scalars, as one expression."""
         rest = Mul(*self.scalars)
         if self.number == 1 or not self.scalars:
             return rest if self.number == 1 else self.number
@@ -152,8 +154,8 @@ def variant(text: Any, formula: Any) -> Any:
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``; if one of them is a `Variant`, the variant with ``change`` applied to the Python
-    texts and to the formulas separately.
+    """Return ``change(*notations)``. If one of them is a `Variant`, which has separate notations for Python text and
+    for formulas, apply ``change`` to each of these and return a `Variant`.
     """
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
@@ -213,8 +215,8 @@ def total(terms: Iterable[Any]) -> Any:
 
 
 def _comes_after(term: Any, terms: Sequence[Any]) -> bool:
-    """Return whether ``term`` is the transpose of another one of ``terms``, after which it is written in a sum, as in
-    ``M + M.T``.
+    """Return whether ``term`` is the transpose ``M.T`` of one of ``terms``: a sum is then written ``M + M.T``, not
+    ``M.T + M``.
     """
     return isinstance(term, Transposed) and any(is_same(term.matrix, other) for other in terms)
 
@@ -284,9 +286,8 @@ def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
 
 
 def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
-    """Return the printed form, as a tree, of the transpose of ``matrix``, a function or power of a matrix: ``f(A.T)``
-    for ``f(A)``, or ``f(A).T`` if that contains fewer transposes. Without ``by_terms``, sums in ``A`` are transposed as
-    a whole.
+    """Return the printed form, as a tree, of the transpose of ``matrix``, a function or power of a matrix: ``f(A.T)``,
+    or ``f(A).T`` if that has fewer transposes. With ``by_terms``, a sum in ``A`` is transposed term by term.
     """
     inner = matrix.base if isinstance(matrix, Power) else matrix.args[0]
     moved = transposed(inner, by_terms=by_terms)
@@ -296,9 +297,8 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
-    """Return the printed form, as a tree, of a transposed product, either with transposed factors or as
-    ``(product).T``, whichever contains fewer transposes. Without ``by_terms``, sums among the factors are transposed as
-    a whole.
+    """Return the printed form, as a tree, of the transpose of a product: with transposed factors or as ``(product).T``,
+    whichever contains fewer transposes. Without ``by_terms``, a sum among the factors is not transposed term by term.
     """
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
@@ -393,7 +393,9 @@ def split_scalar(notation: Any) -> tuple[Product, Any]:
 
 
 def in_front(scalar: Any) -> Product:
-    """Return a scalar notation as a `Product` of scalars only, which can be put in front of tensors."""
+    """Return the printed form of a scalar as a `Product` without tensors, so that it can be put in front of a product
+    of tensors.
+    """
     if isinstance(scalar, Product):
         return scalar
     if not isinstance(scalar, Leaf):

@@ -90,7 +90,9 @@ class TraditionalWriter(Writer):
         return super().level(notation)
 
     def has_two_factors(self, notation: Einsum) -> bool:
-        """Return whether a contraction is written as a product of two tensors with their labels."""
+        """Return whether the contraction ``notation`` is printed as a product of two tensors with their labels. False
+        unless a subclass overrides this.
+        """
         return False
 
     def write_rowvector(self, notation: RowVector) -> Any:
@@ -129,8 +131,9 @@ class TraditionalWriter(Writer):
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the formula of a scalar that is printed in front of other factors. It gets parentheses if it is a sum
-        of terms, or if a factor of it is a sum over an index, under whose sign a reader would count what follows.
+        """Return the formula of ``scalar``, for use as a factor in front of others: in parentheses if it is a sum of
+        terms, or contains a sum over an index as a factor, since the summation sign would seem to cover the following
+        factors, too.
         """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
@@ -195,8 +198,8 @@ class LatexWriter(TraditionalWriter):
     has_sums = False
 
     def has_two_factors(self, notation: Einsum) -> bool:
-        """Return whether a contraction is written as a product of two tensors with a star and labels: its result is a
-        tensor and no operand is constant.
+        """Return whether a contraction is a product of two tensors that is written with a star and labels below it: the
+        result is a tensor, and neither operand is a constant tensor.
         """
         operands = notation.operands
         return bool(notation.output) and len(operands) == 2 and not any(isinstance(t, Constant) for t in operands)
@@ -267,7 +270,9 @@ class LatexWriter(TraditionalWriter):
         return sign if scalar == 1 else f"{sign}{self.front(scalar)} "
 
     def quotient(self, notation: Product) -> list[str]:
-        """Return ``[LaTeX of the factors over the divisors]`` for an elementwise product; [] if it has neither."""
+        """Return a list with the LaTeX of an elementwise product, its factors over its divisors; [] if it has neither
+        factors nor divisors.
+        """
         factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
         if not divisors:
             return [self.elementwise(factors, MUL)] if factors else []
@@ -363,8 +368,8 @@ class LatexWriter(TraditionalWriter):
 
 
 def _has_repeated(tensor: Any) -> bool:
-    """Return whether `tensor` repeats another one along new axes, or is a sum or power of such a tensor. Its entries
-    are printed as entries of the operands, which need fewer indices.
+    """Return whether `tensor` repeats another one along new axes, or is a sum or power of such a tensor. Its entry at
+    ``i, j`` is then printed with fewer indices, as ``x[i]``.
     """
     match tensor:
         case Variant():

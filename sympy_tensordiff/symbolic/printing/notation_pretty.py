@@ -16,7 +16,7 @@ Form = Any
 
 
 class PrettyWriter(TraditionalWriter):
-    """The writer of two-dimensional forms, in Unicode or ASCII as the printer says."""
+    """Writes formulas as two-dimensional forms for SymPy's pretty printing, in Unicode or ASCII as the printer says."""
 
     words = "for ", "otherwise"
 

@@ -70,8 +70,8 @@ class Writer:
         return getattr(self, f"write_{type(notation).__name__.lower()}")(notation)
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``: the formula of a `Variant`, or the scalar of a
-        `Repeated`.
+        """Return the notation to print in place of ``notation``: the formula of a `Variant`, the scalar of a `Repeated`
+        (a scalar broadcast to a tensor), and any other notation itself.
         """
         if isinstance(notation, Variant):
             return self.replacement(notation.formula)
@@ -85,7 +85,9 @@ class Writer:
         return self.parenthesized(form) if self.level(notation) < least else form
 
     def level(self, notation: Any) -> int:
-        """Return the precedence of the written form of ``notation``, by which parentheses are set."""
+        """Return the precedence of the text in which ``notation`` is written; it decides whether parentheses are
+        needed.
+        """
         notation = self.replacement(notation)
         if isinstance(notation, Leaf):
             return int(self.level_of_leaf(notation.node))
@@ -142,7 +144,9 @@ class TextWriter(Writer):
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``: the Python text of a `Variant`."""
+        """Return the notation to print in place of ``notation``: the Python text of a `Variant`; for others the same as
+        in formulas.
+        """
         return self.replacement(notation.text) if isinstance(notation, Variant) else super().replacement(notation)
 
     def write_constant(self, constant: Constant) -> str:
@@ -267,8 +271,8 @@ def sum_of_axes(notation: Einsum) -> Call | None:
 
 
 def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
-    """Return ``notation`` with its only sum over axes of the given ``extents`` replaced by a mean; None unless it has
-    exactly one.
+    """Return ``notation`` with a sum over axes of the given ``extents`` in it replaced by the mean, to print
+    ``mean(x)`` for ``sum(x)/n``. None unless it has exactly one such sum.
 
     The sum may be the notation itself, the end of a matrix product, or a factor, perhaps in a diagonal matrix.
     """
@@ -296,8 +300,8 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
 
 def is_sum(notation: Any) -> bool:
-    """Return whether a notation is a matrix product such as ``1' a``, one factor multiplied by vectors of ones, which
-    can be printed as a sum.
+    """Return whether a notation can be printed as a sum, ``sum(a)``: it is a product of one factor and vectors of ones,
+    such as ``1' a``.
     """
     return isinstance(notation, Chain) and len(with_sums(notation)) == 1
 

@@ -29,8 +29,8 @@ from sympy_tensordiff.symbolic.printing.index_printing import show_index, with_m
 
 
 def names_a_point(printer: Any) -> bool:
-    """Return whether ``printer`` is the one inside of SymPy's `Subs`, which compares points by their printed texts;
-    different values need different texts there.
+    """Return whether ``printer`` is the one that SymPy's `Subs` uses to compare points by their printed texts.
+    Different values then need different texts.
 
     Tensors with one name and two shapes need different texts there.
     """
@@ -53,9 +53,10 @@ def refuse_unprintable(node: Any, notation: str) -> None:
 
 
 def text_instead(node: Any, printer: Any) -> str | None:
-    """Return the text to print in place of the usual one for ``node``, or None. A node that is too large is printed in
-    parts or as a short description; for the printer in SymPy's `Subs`, which compares texts, a node is printed as its
-    `srepr`.
+    """Return a replacement for the usual text of ``node``: its parts or a short description if it is too large to
+    print. None if the usual text is to be printed.
+
+    For the printer in SymPy's `Subs`, which compares texts, it is the node's `srepr`.
 
     A large expression that is printed alone is shown by its parts, one per line; inside of another one it has a short
     text.
@@ -104,7 +105,7 @@ class PrintedForms:
         return int(PRECEDENCE["Atom"])
 
     def text(self, printer: Any) -> str:
-        """Return the text of the node for `str`."""
+        """Return the text of a sum or comprehension for `str`: the call of its constructor, with body and limits."""
         node = self.node
         other = text_instead(node, printer)
         if other is not None:
@@ -135,7 +136,9 @@ class SymbolForms(PrintedForms):
     """The printed forms of a tensor symbol: its name."""
 
     def text(self, printer: Any) -> str:
-        """Return the name of the node; its `srepr` for the printer by which SymPy's `Subs` compares points."""
+        """Return the name of the node as its printed text. Only the printer by which SymPy's `Subs` compares points
+        gets its `srepr`.
+        """
         return str(srepr(self.node)) if names_a_point(printer) else str(self.node.name)
 
     def constructor(self, printer: Any) -> str:
@@ -147,7 +150,7 @@ class SymbolForms(PrintedForms):
         return f"TensorSymbol({node.name!r}, {printer._print(node.args[1])}{dtype}{facts})"
 
     def latex(self, printer: Any) -> str:
-        """Return the name, in the printer's style for matrices if the tensor has axes."""
+        """Return the LaTeX of the name. If the tensor has axes, the printer's style for matrix symbols is used."""
         style = printer._settings.get("mat_symbol_style", "plain") if self.node.rank else "plain"
         return upright(str(printer._print_Symbol(self.node, style=style)))
 
@@ -157,21 +160,23 @@ class SymbolForms(PrintedForms):
 
 
 class NamedTensorForms(SymbolForms):
-    """The printed forms of a named expression: its name, or, for the constructor call, name and expression."""
+    """The printed forms of a `NamedTensor`: its name or, for `srepr`, a constructor call with the name and the
+    definition.
+    """
 
     def constructor(self, printer: Any) -> str:
-        """Return the constructor call, with name and definition."""
+        """Return the constructor call, ``NamedTensor('name', definition)``, as text."""
         return f"NamedTensor({self.node.name!r}, {printer._print(self.node.definition)})"
 
 
 class ComprehensionForms(PrintedForms):
-    """The printed forms of a comprehension: the body in brackets with the ranges as a subscript, or a column of tensors
-    if it stacks tensors.
+    """The printed forms of a comprehension: the body in brackets with the ranges as a subscript or, if it stacks
+    tensors, a column of these tensors.
     """
 
     def text(self, printer: Any) -> str:
-        """Return the text of a comprehension: ``A[i]`` if its entries are those of a part of a variable, a call of
-        ``stack`` if it stacks tensors, else the constructor call with body and limits.
+        """Return the text of a comprehension: ``A[i]`` if it is a part of the variable ``A`` at leading indices,
+        ``stack((a, b))`` if it stacks tensors, else the constructor call with body and limits.
         """
         node = self.node
         is_plain = measures(node).is_unprintable or names_a_point(printer) or not node.limits
@@ -184,8 +189,8 @@ class ComprehensionForms(PrintedForms):
         return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
     def latex(self, printer: Any) -> str:
-        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript. A stack is a
-        column of its parts; a marked variable has its leading indices as a subscript.
+        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript. A stack of tensors
+        is a column vector of these. A part ``h[i]`` of a `MarkedVariable` has its leading indices as a subscript.
         """
         refuse_unprintable(self.node, "LaTeX")
         this = unlabelled(self.node)
@@ -202,7 +207,7 @@ class ComprehensionForms(PrintedForms):
         return rf"\left[{shown_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
     def pretty(self, printer: Any) -> Any:
-        """Return the body in brackets with its ranges below."""
+        """Return the two-dimensional form of a comprehension: the body in brackets, with its ranges below."""
         refuse_unprintable(self.node, "pretty")
         this = unlabelled(self.node)
         form = prettyForm(*shown_body(printer, this.body).parens("[", "]"))
@@ -221,10 +226,12 @@ class MarkedVariable(TensorSymbol):
 
 
 class MarkedVariableForms(SymbolForms):
-    """The printed forms of a marked variable: its name, which is LaTeX already."""
+    """The printed forms of a `MarkedVariable`: in LaTeX its name unchanged, such as ``h_{t-1}``; other printers write
+    it like a symbol.
+    """
 
     def latex(self, printer: Any) -> str:
-        """Return the name unchanged."""
+        """Return the name of the variable, unchanged, as its LaTeX form."""
         return str(self.node.name)
 
 
@@ -245,8 +252,8 @@ _DIFFERENTIALS = tuple(re.compile(rf"({d})([A-Za-z]+)((?:_\{{[^{{}}]*\}})?)") fo
 
 
 def shown_body(printer: Any, body: Any) -> Any:
-    """Return the printed body of a sum or comprehension, in the format of ``printer``: positive terms first, common
-    numbers in front, and rounded indices as one fraction.
+    """Print the body of a sum or comprehension with ``printer``: positive terms first, common numbers in front of a
+    sum, and the argument of a rounded index as one fraction, ``floor((i + 1)/2)``.
     """
     methods = {**_fractions_joined(printer), **_number_outside(printer), **_remainders_without_brackets(printer)}
     with positive_first(printer), with_methods(printer, **methods):
@@ -285,7 +292,9 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
     own = type(printer)
 
     def added(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `Add`: print the common factor of all terms, then the remaining sum in parentheses."""
+        """Print a sum with the common numeric factor of its terms in front, such as ``2*(x + y)``. SymPy's printer
+        calls this for each `Add`; ``how`` are its options.
+        """
         number, inner = _content(expr)
         if number == 1 or printer.order == "none":
             return own._print_Add(printer, expr, **how)
@@ -333,8 +342,8 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _content(expr: Any) -> tuple[Any, Any]:
-    """Return ``(number, rest)`` with the rational number that all terms of a sum share, up to signs; ``(1, expr)`` if
-    there is none.
+    """Split off the common rational number of the terms of ``expr``: return ``(2, a - b)`` for ``2*a - 2*b``, and ``(1,
+    expr)`` if there is none.
 
     Indices stay as they are, and so do multiples of fractions that would become nested fractions.
     """
@@ -357,7 +366,9 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
     """
 
     def rounded(expr: Any, **how: Any) -> Any:
-        """SymPy's hook for `floor` and `ceiling`: print the argument as one fraction if it is an index."""
+        """Print `floor` or `ceiling` for SymPy. If the argument is an index, it is printed as a single fraction,
+        ``floor((i + 1)/2)``; otherwise as by SymPy.
+        """
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
         is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
         joined = is_index and printer.order != "none"
@@ -378,7 +389,8 @@ MAX_ROWS = 8
 
 
 def stacked_parts(tensor: Any) -> list[Any] | None:
-    """Return the tensors or scalars that a comprehension stacks along its first axis; None for another comprehension.
+    """Return ``[a, b]`` if the comprehension ``tensor`` stacks the tensors or scalars ``a`` and ``b`` (or more) along
+    its first axis; None for another comprehension.
 
     They are the choices of its first index, ``Piecewise((a, i < 1), (b, i < 2), (c, True))``, or the factors of
     ``KroneckerDelta(i, 0)``, ``KroneckerDelta(i, 1)``, ….
@@ -394,8 +406,8 @@ def stacked_parts(tensor: Any) -> list[Any] | None:
 
 
 def _as_variable(tensor: Any) -> Any:
-    """Return the comprehension ``tensor``; if its entries are just those of a variable, in the same order, return this
-    variable.
+    """Return the variable that the comprehension ``tensor`` copies, if its entries are just those of the variable in
+    the same order; else ``tensor`` itself.
     """
     entry = tensor.body
     if not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:
@@ -433,8 +445,8 @@ def _terms(body: Any, index: Any, count: int) -> list[Any] | None:
 
 
 def leading_indices(tensor: Any) -> tuple[Any, ...]:
-    """Return the leading indices ``(2,)`` if a comprehension has just the entries of ``A[2]``, part of a variable; ()
-    for any other comprehension.
+    """Return the fixed leading indices of a comprehension that is a slice of a tensor symbol: ``(2,)`` if its entries
+    are those of ``A[2]``. Return () for any other comprehension.
     """
     own, entry = tuple(tensor.indices), tensor.body
     if not own or not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:

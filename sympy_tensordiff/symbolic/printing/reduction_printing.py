@@ -40,7 +40,9 @@ class ReductionForms(PrintedForms):
         return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _split_excluded_value(this)[0])])
 
     def pretty(self, printer: Any) -> Any:
-        """Return the sum, product or extremum sign and the body."""
+        """Return the two-dimensional form of the reduction for pretty-printing: the sign of a sum, product or extremum,
+        then the body.
+        """
         refuse_unprintable(self.node, "pretty")
         with positive_first(printer):
             return _LastFactor.of(self._picture(printer, unlabelled(self.node)))
@@ -97,7 +99,9 @@ class ProductForms(SumForms):
     _sign = r"\prod"
 
     def _picture(self, printer: Any, this: Any) -> Any:
-        """Return the pretty form of the product ``this``, with SymPy's product signs."""
+        """Return the two-dimensional picture (SymPy's pretty form) of the product ``this`` over a range, with SymPy's
+        product sign.
+        """
         # SymPy leaves out the parentheses, without which only the first term belongs to the product.
         return printer._print_Product(SimpleNamespace(term=_PrintedBody(this.body), limits=this.limits))
 
@@ -183,13 +187,15 @@ class _LastFactor(prettyForm):
 
     @classmethod
     def of(cls, form: Any) -> Any:
-        """Return the pretty form ``form`` as a `_LastFactor`."""
+        """Return SymPy's pretty form ``form`` as an object of this class, which gets parentheses in a product unless it
+        is the last factor.
+        """
         return cls("\n".join(form.picture), form.baseline)
 
     @property
     def binding(self) -> int:
-        """Return the precedence by which SymPy's pretty printer sets parentheses: that of a sum if another factor
-        follows in a product, else that of a product.
+        """Return the precedence of the printed sum, by which SymPy's pretty printer sets parentheses: that of an
+        addition if another factor follows in a product, else that of a product.
         """
         # As for LaTeX: only the product knows the position of the factor.
         return int(prettyForm.ADD if follows_as_factor(self, sys._getframe(1)) else prettyForm.MUL)

@@ -39,7 +39,7 @@ class ScanForms(PrintedForms):
         return call + selection
 
     def latex(self, printer: Any) -> str:
-        """Return the value of a step, followed by the recursion of the states."""
+        """Return the LaTeX of a scan: the value of one step, followed by the recursion of the states."""
         formula = _formula(self.node, printer._print)
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
@@ -61,7 +61,9 @@ class ScanVariableForms(SymbolForms):
 
 
 def _is_printable(scan: Any) -> bool:
-    """Return whether the text of a scan is not too long, with names for the common parts of its steps."""
+    """Return whether a scan can be printed: its text is short enough, if necessary after the common subexpressions of
+    its steps have got names.
+    """
     found = measures(scan)
     if not found.is_unprintable:
         return True
@@ -79,8 +81,10 @@ def _parts_in_text(steps: tuple[Any, ...]) -> tuple[Sequence[tuple[Any, Any]], S
 
 def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
     """Return ``(call, selections)`` for `scans`, results of one recurrence: the text of one Python call ``scan(...)``
-    that computes all of them, and for each the text that selects it from the result, such as ``[0]``. Sums are printed
-    separately from other results. ``show(expr)`` prints an expression.
+    that computes all of them, and for each of them the text that selects it from the result, such as ``[0]``.
+    ``show(expr)`` prints an expression.
+
+    Sums are printed separately from other results.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
@@ -118,8 +122,8 @@ def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
 
 
 def _shown_steps(scan: Any, steps: Sequence[Any], show: Any) -> tuple[list[str], list[str]]:
-    """Return the texts ``u := ...`` of the common parts of ``steps``, expressions of the recurrence `scan`, and the
-    texts of the steps in terms of these. ``show(expr)`` prints an expression.
+    """Return ``(definitions, texts)`` to print ``steps``, expressions of the recurrence `scan`: a text ``u := ...`` for
+    each part that they share, and the steps with these names in it. ``show(expr)`` prints an expression.
     """
     found, reduced = _parts_in_text(tuple(steps))
     taken = names_in([*steps, *scan.bound])
@@ -178,9 +182,9 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
-    """Return ``(LaTeX, lines, has_parts)`` of a scan: the LaTeX of its result, the lines that define the names in it,
-    and whether parts of steps have names. New names are not in ``named``, and are added to it. ``show(expr)`` prints an
-    expression.
+    """Return ``(LaTeX, lines, has_parts)`` of a scan (a recurrence over time): the LaTeX of its result, the lines that
+    define the names in it, and whether parts of the steps have names. New names avoid ``named`` and are added to it;
+    ``show(expr)`` prints an expression.
     """
     time, before = show_time(scan), _time_before(scan)
     found, (value, *updates) = hooks.step_parts(scan.steps, False)
@@ -230,9 +234,9 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
-    """Return a dictionary from the symbols of the common parts ``found`` to their printed letters. A part that changes
-    with the time has it as a subscript. The letters are not in ``named``, and are added to it. ``show(expr)`` prints an
-    expression.
+    """Return a dictionary from each symbol in ``found``, pairs of a symbol and its definition, to a variable printed as
+    a new letter; ``time`` is its subscript if the definition changes with the time. ``named`` are the letters in use,
+    to which the new ones are added. ``show(expr)`` prints an expression.
     """
     symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
     taken = {show(symbol)[:1] for symbol in symbols}
@@ -250,8 +254,8 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The stacked states of other scans that a scan reads as its sequences. Their names and recursions are part of the
-    formula of the scan.
+    """The recurrences whose stacked states a scan reads as its sequences, in printed form. Their names and formulas
+    become part of the formula of the scan.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.
@@ -308,8 +312,9 @@ def _indexed(name: str, time: str) -> str:
 
 
 def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
-    """Return the row at the time ``time`` of ``expr``, an elementwise operation on stacked states and tensor symbols of
-    this ``rank``, such as ``2*h_t - y_t`` for ``2*h - y``; None for any other expression. ``show`` prints names.
+    """Return the row of ``expr`` at the time ``time``, such as ``2*h_t - y_t`` for ``2*h - y``. ``expr`` must be an
+    elementwise operation on stacked states and tensor symbols with ``rank`` axes; None for others. ``show`` prints
+    names.
     """
     if not isinstance(expr, Entrywise):
         return None

@@ -67,8 +67,9 @@ class TensorForms(PrintedForms):
     """The printed forms of an operation on tensors: matrix products if possible, else index notation."""
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the operator precedence of the printed form. In LaTeX a product needs parentheses unless it is the
-        last factor.
+        """Return the precedence of the printed form, by which SymPy's printers decide about parentheses. In LaTeX, a
+        product gets parentheses unless it is the last factor; ``caller`` is the stack frame that tells where it is
+        printed.
 
         SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
         the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
@@ -121,7 +122,7 @@ def notation_of(node: Any) -> Any:
 
 
 def _operands(node: Any) -> tuple[Any, ...]:
-    """Return the operands of an operation; none of another node."""
+    """Return the operands of ``node``; () if it is not a tensor operation."""
     return tuple(node.operands) if isinstance(node, TensorOperation) and hasattr(node, "operands") else ()
 
 
@@ -226,8 +227,8 @@ def _power(node: Any) -> Any:
 
 
 class _Operand(NamedTuple):
-    """An operand of an elementwise operation in two notations: without and with the tensor of ones, a product with
-    which repeats it to the shape of the operation.
+    """An operand of an elementwise operation for the printer, in two forms: as it is, and multiplied by a tensor of
+    ones, so that it has all axes of the operation.
 
     ``shape`` and ``text`` are its shape and notation next to operands that have the other axes; ``axes`` are its axes
     in the node, ``bare`` its notation with these alone, and ``full`` its notation with the ones.
@@ -241,15 +242,15 @@ class _Operand(NamedTuple):
 
 
 def _without_ones(node: Any) -> list[Any]:
-    """Return the printed forms, as trees, of the operands of an elementwise node. Python text shows ``v`` in place of
-    ``v`` times ones wherever broadcasting repeats ``v`` by itself.
+    """Return the operands of an elementwise node as trees for the printer. An operand ``v`` that is multiplied by a
+    tensor of ones only to give it more axes is printed as ``v``, wherever broadcasting has the same effect.
     """
     return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the printed forms, as trees, of the operands ``parts``. In Python text, operands are written without ones
-    if together they have all axes of ``shape``, so that broadcasting repeats them.
+    """Return the printed forms of the operands ``parts`` of an elementwise operation, as trees. In Python text, the
+    tensors of ones that repeat operands are left out if broadcasting to ``shape`` has the same effect.
     """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
@@ -259,8 +260,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Return the notations of `node`, an operand of an elementwise operation: without and with the tensor of ones that
-    repeats it along axes. Both are the same if it is not repeated.
+    """Return the printed forms of `node`, an operand of an elementwise operation: without and with the tensor of ones
+    by which it is repeated along axes. They are equal if it is not repeated.
     """
     axes = tuple(range(rank(node)))
     if isinstance(node, TensorMul) and sum(map(bool, map(rank, node.args))) == 1:
@@ -287,8 +288,8 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the operand that the einsum ``node`` does nothing but repeat along axes of extent 1, by a product with a
-    tensor of ones, so that broadcasting does the same; None for other einsums.
+    """Return the tensor ``x`` if the einsum ``node`` is ``x`` times ones and only repeats it along axes of extent 1, as
+    NumPy's broadcasting would; None for other einsums.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
@@ -344,8 +345,8 @@ def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...
 
 
 def _filled(node: Any) -> Any:
-    """Return the printed form, as a tree, of a tensor whose entries are all one value: zeros, ones, or the value times
-    ones; of a scalar, the printed form of the value.
+    """Return the printed form, as a tree, of a tensor whose entries are all equal: ``zeros``, ``ones``, or
+    ``value*ones``. Without axes, it is the form of the value.
     """
     value, shape = node.args
     name = {0: "zeros", 1: "ones"}.get(value)
@@ -373,8 +374,8 @@ def softmax_notation(node: Any) -> Any | None:
 
 
 def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return ``(log-sum-exp, its axes in the term)`` if ``term`` is a subtracted log-sum-exp, repeated to the full
-    shape; (None, ()) for another term.
+    """Return ``(tensor, axes)`` if ``term`` is minus a log-sum-exp, maybe repeated along further axes: the log-sum-exp,
+    and the axes of ``term`` that belong to it. Return (None, ()) for another term.
     """
     if rank(term) == 0:
         return (-term, ()) if isinstance(-term, TensorLogSumExp) else (None, ())
@@ -417,8 +418,9 @@ _NOTATIONS: dict[type, Callable[[Any], Any]] = {
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the notation (printed as ``where(...)``) of `body`, a `Piecewise` whose values and conditions consist of
-    function arguments; ``values`` has the notations of these. None if it contains anything else.
+    """Return the `Piecewise` `body` of an elementwise function as a tree that is printed as ``where(...)``. ``values``
+    maps the function's arguments to the trees of the operands. None if a value or condition contains anything else, or
+    if there is no last case without a condition.
 
     ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
     """
@@ -434,7 +436,7 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
 
 
 def _argument(value: Any, values: dict[Any, Any]) -> Any | None:
-    """Return the printed form, as a tree, of a branch's value: a number, a nested choice, or a function argument, whose
+    """Return the printed form, as a tree, of one value of a choice: a number, a nested choice, or an expression whose
     printed form is in ``values``. None for anything else.
     """
     if isinstance(value, Piecewise):
@@ -456,7 +458,7 @@ def _condition(condition: Any, values: dict[Any, Any]) -> Any | None:
 
 
 def _in_canonical_order(condition: Any) -> list[Any]:
-    """Return the parts of a condition in a canonical order."""
+    """Return the parts of a condition, such as those of an `And`, as a list in SymPy's canonical order."""
     return sorted(condition.args, key=default_sort_key)
 
 

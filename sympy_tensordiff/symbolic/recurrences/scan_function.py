@@ -136,9 +136,11 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call`` if its only state is one number and its
-    step is ``s + f(x, t)`` or ``s*f(x, t)``; with ``last``, only the last value. None for other recurrences.
-    ``updates`` are the expressions of the next states, ``length`` is the number of steps.
+    """Return the running sum or product that equals the recurrence of ``call``, or only its last value for ``last``.
+    None unless its only state is one number with the step ``s + f(x, t)`` or ``s*f(x, t)``.
+
+    ``updates`` are the expressions of the next states, ``length`` is the number of steps; with ``reverse`` it runs
+    backwards.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -163,8 +165,8 @@ def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool
 
 
 def _over_time(call: _Call, part: Any, length: Any) -> Any:
-    """Return the vector of the values of `part` at the ``length`` times. `part` is an expression of a step of ``call``
-    that depends on the time and on scalar rows of sequences, but on no state.
+    """Return the vector of the values of `part` at the times 0, 1, ..., ``length - 1``. `part` is a scalar in a step of
+    the scan ``call``; it depends on the time and on rows of sequences of numbers, but on no state.
     """
     names = {str(symbol) for symbol in free_symbols_in([part, *call.sequences]) - {call.time}}
     index = Symbol(next(name for n in count() if (name := f"t_{n}" if n else "t") not in names), integer=True)
@@ -182,8 +184,8 @@ def _result(parts: Any, kind: str, value: Any) -> Any:
 
 
 class _StateBlocks:
-    """The recurrence of a scan split into blocks of ``size`` steps (checkpointing). A derivative stores only the states
-    at the start of each block and computes those in between again.
+    """The recurrence of a scan in blocks of ``size`` steps (checkpointing), which saves memory: a derivative stores
+    only the states at the start of each block, and computes those inside of a block again.
     """
 
     def __init__(self, call: _Call, updates: Sequence[Any], length: Any, reverse: bool, size: Any) -> None:
@@ -209,8 +211,8 @@ class _StateBlocks:
         ]
 
     def block(self, kind: str, value: Any) -> Any:
-        """Return the `Scan` over the steps of one block, of this `kind` ("stack", "last" or "sum"), which computes
-        `value` in each step.
+        """Return the `Scan` over the time steps of one block, which computes the expression `value` in each step.
+        `kind` says how the values are combined: "stack", "last" or "sum".
         """
         sequences = [*zip(self.call.rows, self.rows, strict=True)]
         return Scan(kind, value.xreplace(self.rule), self.inner, sequences, self.times[1], self.size, self.reverse)
@@ -353,14 +355,14 @@ class _Call:
 
 
 def _is_data(sequence: Any) -> bool:
-    """Return whether a sequence is a variable of integers, whose rows select entries."""
+    """Return whether ``sequence`` is a tensor variable of integers: its entries are then used as indices."""
     return isinstance(sequence, TensorSymbol) and sequence.dtype is int
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row that ``entry`` reads in the step at ``time``; reads of the same row have equal keys. It
-    is ``(A, None)`` for ``A[t, ...]``; for ``A[idx[t], j]`` it is ``(A, idx[t], None)``, with None for each index that
-    does not select the row. None if ``entry`` is no such read. ``length`` is the number of steps.
+    """Return a key for the row that ``entry`` reads in the step at ``time``, equal for all reads of this row: ``(A,
+    None)`` for ``A[t, j]``, and ``(A, idx[t], None)`` for ``A[idx[t], j]``. None if ``entry`` reads no such row.
+    ``length`` is the number of steps.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
         return None
@@ -394,15 +396,17 @@ def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
 
 
 class _Rows(Rewriting):
-    """The traversal that replaces reads at the ``time``, ``A[t]`` or ``A[idx[t]]``, by the variables in ``known``."""
+    """The traversal of a recurrence's step that replaces rows of sequences at the current ``time``, ``A[t]`` or
+    ``A[idx[t]]``, by the variables to which ``known`` maps them.
+    """
 
     def __init__(self, time: Any, length: Any, known: Mapping[Any, Any]) -> None:
         super().__init__()
         self.time, self.length, self.known = time, length, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """Return the entry of a row variable that replaces ``expr``, if this reads a known row at the time ``t`` of the
-        step, as ``A[t, ...]`` or ``A[idx[t], ...]``; else ``expr`` rebuilt.
+        """If ``expr`` reads a known row at the time ``t`` of the step, as ``A[t, ...]`` or ``A[idx[t], ...]``, return
+        the entry of the variable that stands for this row. Else return ``expr`` with its parts rewritten.
         """
         key = _read_row(expr, self.time, self.length)
         tensor, *indices = yield self.all(expr.args, scope)
@@ -413,8 +417,8 @@ class _Rows(Rewriting):
         return row[tuple(rest)] if row.rank else row
 
     def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
-        """Return the comprehension rebuilt; a comprehension that only copies a row variable, ``x[i]`` for all i,
-        becomes that variable.
+        """Return the comprehension ``expr`` with its operands rewritten. If it then only copies a row, as ``x[i]`` for
+        all i, return the variable ``x`` of the row.
         """
         new = yield from super().rebuilt(expr, scope)
         body = getattr(new, "body", None)

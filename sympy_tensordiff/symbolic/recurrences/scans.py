@@ -52,7 +52,9 @@ class Time(Dummy):
         return (self.name,), {}
 
     def _sympystr(self, printer: Any) -> str:
-        """SymPy's hook for `str`: the name as the user wrote it."""
+        """SymPy's hook for `str`: return the name of the time as the user wrote it, without the number that makes it
+        unique.
+        """
         return without_fresh_number(str(self.name))
 
     _latex = _sympystr
@@ -71,7 +73,7 @@ class State(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Return whether no step changes the state."""
+        """Return whether no step changes the state: its value after a step is its own variable."""
         return bool(self.update == self.variable)
 
 
@@ -126,8 +128,8 @@ class Scan(TensorOperation):
     def results_of(
         cls, results: Sequence[tuple[Any, Any]], states: Any, sequences: Any, time: Any, length: Any, reverse: Any
     ) -> list[Any]:
-        """Return a `Scan` of one recurrence for each ``(kind, value)`` in ``results``, with the same bound variables;
-        raise the errors of `Scan`.
+        """Return one `Scan` for each ``(kind, value)`` in ``results``: several results of one recurrence (a loop over
+        time), with the same bound variables. Wrong arguments raise the errors of `Scan`.
         """
         kinds = [kind.name if isinstance(kind, Str) else kind for kind, _ in results]
         for kind in kinds:
@@ -198,7 +200,9 @@ class Scan(TensorOperation):
 
     @property
     def recurrence(self) -> tuple[Any, ...]:
-        """Return the arguments that all results of one recurrence have in common: all but kind and value."""
+        """Return the arguments that all results of one recurrence have in common: all arguments but ``kind`` and
+        ``value``.
+        """
         return tuple(self.args[2:])
 
     def result(self, kind: str, value: Any) -> Any:
@@ -366,5 +370,7 @@ _fresh = count(FIRST_FRESH + 1)
 
 
 def fresh_name(name: str) -> str:
-    """Return a name that no other variable has; a scan that binds the variable restores ``name`` where possible."""
+    """Return ``name`` with a new number, such as ``s_12``, so that no other variable has it. A scan that binds the
+    variable restores ``name`` where possible.
+    """
     return f"{without_fresh_number(name)}_{next(_fresh)}"

@@ -33,17 +33,17 @@ def over_indices(expr: Any) -> Any:
 
 
 class _OverIndices(Rewriting):
-    """The traversal of `over_indices`. Its scope contains the bound indices, each with its first value and its
-    extent.
+    """The traversal of `over_indices`, which replaces scans that depend on an index of an enclosing sum or
+    comprehension. Its scope contains these indices, each with its first value and its number of values.
     """
 
     def symbol(self, expr: Any, scope: Any) -> Any:
-        """Return the symbol unchanged."""
+        """Return the symbol ``expr`` unchanged: the traversal replaces scans only."""
         return expr
 
     def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the sum or comprehension `expr` with its body rebuilt; inside, its indices with fixed ranges are added
-        to the scope.
+        """Return `expr`, a sum or comprehension, with its body rewritten. In the body, ``scope`` also contains those
+        indices of `expr` that have ranges independent of other indices.
         """
         plain = [limit for limit in expr.ranges() if len(limit.lows + limit.highs) == 2]
         own = {index: (low, high - low + 1) for index, low, high in plain}
@@ -54,8 +54,8 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return the scan with rebuilt arguments if it contains no index of the scope. Else make one scan that computes
-        the values for all values of these indices, and return the entry that replaces the scan.
+        """Return the scan (a recurrence over time) with rewritten arguments. If it contains indices that are bound in
+        ``scope``, return instead an entry of one new scan, which computes the values for all values of these indices.
         """
         found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
         if not found:
@@ -68,9 +68,8 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return ``(new scan, part)``: one scan that computes `scan` for all values of ``indices``, and a function that
-    takes the new scan and returns the entry or tensor in it that equals `scan`. ``ends`` has the first value and the
-    extent of each index.
+    """Return ``(batched scan, read)``: one scan that computes `scan` for all values of ``indices`` at once, and a
+    function that extracts the value of `scan` from it. ``ends`` has a pair ``(first value, extent)`` for each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan
@@ -81,9 +80,9 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return the tensor of the values of `expr` for all values of the batch indices. Its axes are those of the
-        pairs ``front``, ``(index, extent)``, which index the first axes of `expr`, then the batch indices, then the
-        other axes of `expr`.
+        """Return the tensor of the values of `expr` for all values of the batch indices. It has, in this order, the
+        axes of the pairs ``(index, extent)`` in ``front``, which index the first axes of `expr`; the axes of the batch
+        indices; and the other axes of `expr`.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr
@@ -91,8 +90,8 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return TensorComprehension(entry, *limits, *zip(own, shape_of(expr)[len(front) :], strict=True))
 
     def row(tensor: Any, places: Sequence[Any], shape: Sequence[Any], front: int = 0) -> Any:
-        """Return the part of the batched `tensor` at the values ``places`` of the batch indices, a tensor of the shape
-        ``shape``. In `tensor`, ``front`` axes come before the batch axes.
+        """Return one element of the batched `tensor`, a tensor of the shape ``shape``: its part at the values
+        ``places`` of the batch indices. In `tensor`, ``front`` axes come before the batch axes.
         """
         own = axes(shape)
         entry = TensorEntry(tensor, *own[:front], *places, *own[front:])

@@ -111,7 +111,9 @@ def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any
     truths = [_condition_of(condition, owner) for condition in conditions]
 
     def indicator(*values: Any) -> Any:
-        """Return the scalar expression, 1 or 0, for scalars ``values`` in place of the operands of all conditions."""
+        """Return the scalar expression that is 1 where the joined conditions hold, and 0 elsewhere. The scalars
+        ``values`` replace the operands of the conditions, in order.
+        """
         rest = iter(values)
         relations = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]
         return Piecewise((1, connective(*relations)), (0, True))
@@ -202,8 +204,8 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     infinite = [side in (S.Infinity, S.NegativeInfinity) for side in sides]
 
     def choice(*values: Any) -> Any:
-        """Return the `Piecewise` between the two sides of ``where``, for scalars ``values`` in place of the operands. A
-        side that is infinite is a constant and takes none of the ``values``.
+        """Return ``where`` for scalars: the `Piecewise` between its two sides, with ``values`` in place of the
+        operands. A side that is infinite is a constant and takes none of the ``values``.
         """
         rest = iter(values)
         a, b = (side if is_infinite else next(rest) for side, is_infinite in zip(sides, infinite, strict=True))

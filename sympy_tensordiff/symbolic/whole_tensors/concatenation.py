@@ -143,7 +143,7 @@ def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = inline_entry) -
     extents = [*zip(*shapes, strict=True)]
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry at ``indices``: the product of one entry of each operand."""
+        """Return the entry of the Kronecker product at ``indices``: the product of one entry of each operand."""
         places = [*zip(*map(digits, indices, extents), strict=True)] or [()] * len(tensors)
         pairs = zip(tensors, places, strict=True)
         return Mul(*(read(tensor, place[rank - len(shape_of(tensor)) :]) for tensor, place in pairs))

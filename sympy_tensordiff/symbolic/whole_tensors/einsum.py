@@ -241,7 +241,9 @@ class DeltaTensor(TensorOperation):
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the entry at ``indices``: one Kronecker delta for each pair of axes."""
+        """Return the entry of the unit tensor at ``indices``: ``KroneckerDelta(i, k)*KroneckerDelta(j, l)`` for ``[i,
+        j, k, l]``.
+        """
         half = len(indices) // 2
         return Mul(*map(KroneckerDelta, indices[:half], indices[half:]))
 
@@ -293,7 +295,9 @@ class FilledTensor(TensorOperation):
     extents: Tuple = argument(1, "The shape as an argument.")
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the entry at ``indices``, which is the fill value everywhere."""
+        """Return the entry of the filled tensor at ``indices``, which is its value at all indices; ``read`` is not
+        used.
+        """
         return self.value
 
 
@@ -342,7 +346,9 @@ def repeated(tensor: Any, shape: Sequence[Any]) -> Any:
 
 
 def with_unit_axes(tensor: Any, axes: Sequence[int]) -> Any:
-    """Return ``tensor`` (or a scalar) with new axes of extent 1 at the positions ``axes`` of the result."""
+    """Return ``tensor``, or a scalar, with axes of extent 1 inserted, so that they have the positions ``axes`` in the
+    result.
+    """
     if not axes:
         return tensor
     labels = axis_labels((*shape_of(tensor), *axes))

@@ -42,8 +42,8 @@ class Entrywise(TensorOperation):
         return broadcast_shape(args, cls.__name__)
 
     def applied(self, *values: Any) -> Any:
-        """Return the operation on the scalars ``values`` in place of the operands: for a sum of tensors, the sum of
-        ``values``.
+        """Return the operation applied to the scalars ``values`` in place of its operands: the sum of ``values`` for a
+        sum of tensors. Each subclass defines it.
         """
         raise NotImplementedError
 
@@ -123,7 +123,9 @@ class TensorAdd(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the sum of the scalars ``values``, one in place of each operand."""
+        """Return the entry of this elementwise sum at which its operands have the entries ``values``: the sum of these
+        scalars.
+        """
         return Add(*values)
 
 
@@ -142,7 +144,9 @@ class TensorMul(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the product of the scalars ``values``, one in place of each operand."""
+        """Return the product of the scalars ``values``: this elementwise product with a scalar in place of each tensor
+        operand.
+        """
         return Mul(*values)
 
 
@@ -184,7 +188,7 @@ class TensorPow(Entrywise):
     exponent = argument(1, "The power.")
 
     def applied(self, *values: Any) -> Any:
-        """Return the power of two scalars ``values``, in place of base and exponent."""
+        """Return ``base**exponent`` for the two scalars ``values``, the base and the exponent."""
         return Pow(*values)
 
 
@@ -242,7 +246,7 @@ class TensorFunction(Entrywise):
     operands: tuple[Any, ...] = arguments(1, "The operands, one per variable of the template.")
 
     def applied(self, *values: Any) -> Any:
-        """Return the template's expression with the scalars ``values`` in place of its variables."""
+        """Return the formula of this elementwise function with the scalars ``values`` in place of its variables."""
         template = self.args[0]
         return _with_values(template.expr, dict(zip(template.variables, map(sympify, values), strict=True)))
 
@@ -261,8 +265,10 @@ class TensorFunction(Entrywise):
         return result
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply ``rule`` to the operands and the body of the template, and return ``(result, whether it changed)``; the
-        template's variables are unaffected.
+        """Apply ``rule``, a dictionary of replacements or a transform, to the operands and to the formula of this
+        elementwise function. Return ``(result, whether it changed)``.
+
+        The variables of the formula (the template), which stand for the operands, are unaffected.
         """
         if isinstance(rule, Transform) or self in rule:
             replaced: tuple[Any, bool] = super()._replaced(rule)
@@ -275,8 +281,8 @@ class TensorFunction(Entrywise):
         return result, result is not self
 
     def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-        """Return the node with the given ``operands``, and with ``change`` applied to the body of its template (the
-        formula of its entries). New free symbols of the body become operands.
+        """Return this node with the given ``operands``, and with ``change`` applied to the formula of its entries (its
+        template). Free symbols that ``change`` adds to the formula become operands.
         """
         variables = [Dummy(real=True) for _ in operands]
         body = self.applied(*variables)

@@ -214,7 +214,9 @@ class TensorLogSumExp(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the tensor without the summed axes."""
+        """Return the shape of the result: that of the tensor, the first argument, without the summed axes, which are
+        the second.
+        """
         gone = {int(axis) for axis in args[1].args}
         return tuple(extent for axis, extent in enumerate(shape_of(args[0])) if axis not in gone)
 
@@ -244,8 +246,8 @@ class TensorLogSumExp(TensorOperation):
 
 
 def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
-    """Return the number from 0 on of ``axis``, which may be negative; raise `ShapeError`, with the function's name
-    `owner`, if `tensor` does not have it.
+    """Return ``axis``, which may be negative, as a number counted from 0. Raise `ShapeError`, with the function's name
+    `owner`, if ``tensor`` does not have this axis.
     """
     return checked_axes((axis,), tensor, owner)[0]
 

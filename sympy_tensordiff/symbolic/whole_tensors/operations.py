@@ -80,8 +80,8 @@ class TensorOperation(TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices`` in terms of entries of the operands. Each of these is written by
-        ``read(operand, indices, varying)``, where ``varying`` are the index symbols that occur in ``indices``.
+        """Return the entry of this tensor at ``indices``, as an expression in entries of the operands. It gets these by
+        ``read(operand, indices, varying)``, where ``varying`` are the index symbols in ``indices``.
         """
         raise NotImplementedError
 
@@ -95,7 +95,9 @@ class TensorOperation(TensorExpr):
         return self if args == self.args else self._of_shape(args, self._shape)
 
     def doit(self, **hints: Any) -> Any:
-        """Override `Basic.doit`: return the node with operands evaluated; raise `UnsupportedError` for a huge one."""
+        """Override `Basic.doit`: return the operation with its operands evaluated; raise `UnsupportedError` if the
+        expression is too large.
+        """
         depth.refuse_walk(self, "doit")
         return super().doit(**hints)
 
@@ -106,7 +108,7 @@ class TensorOperation(TensorExpr):
 
 def entry(operand: Any, indices: Sequence[Expr], varying: Iterable[Any]) -> Any:
     """Return the entry of ``operand`` at ``indices`` as one `TensorEntry` node, so that the operand stays shared; a
-    scalar is returned unchanged. The indices ``varying``, which other functions of this type use, are ignored.
+    scalar is returned unchanged. ``varying`` is ignored; functions of the same signature use it.
     """
     return operand[tuple(indices)] if shape_of(operand) else operand
 
@@ -157,8 +159,8 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def _arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of a scalar in which to search for subexpressions that are not real numbers; () if the node
-    is known to be real.
+    """Return the arguments of the scalar ``node`` in which to search further for values that are not real; () if `node`
+    is known to be real, as an entry of a tensor is.
 
     Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).
     """

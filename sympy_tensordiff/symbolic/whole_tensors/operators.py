@@ -338,7 +338,7 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of the slice at the indices ``at``, which is an entry of ``tensor``."""
+        """Return the entry of the slice at the indices ``at``: for ``B = A[2:, 1]``, ``B[i]`` is ``A[i + 2, 1]``."""
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return inline_entry(tensor, TensorEntry(tensor, *full).indices)
 

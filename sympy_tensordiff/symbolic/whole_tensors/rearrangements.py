@@ -195,7 +195,9 @@ def flip(A: Expression, axis: Any = None) -> Any:
     turned, shape = checked_axes(axis, A, "flip"), shape_of(A)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of ``A`` at the reflected indices."""
+        """Return the entry of the flipped tensor at ``indices``. It is the entry of ``A`` with ``n - 1 - k`` in place
+        of each index ``k`` of a flipped axis of length ``n``.
+        """
         return inline_entry(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
 
     return tabulate(shape, (A,), entry)
@@ -238,7 +240,9 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
     by = {axis: as_int(by, "roll: a shift") for axis, by in zip(axes, shifts, strict=True)}
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of ``A`` at the shifted indices."""
+        """Return the entry at ``indices`` of the rolled tensor: the entry of ``A`` whose indices are shifted back,
+        modulo the extents, along the rolled axes.
+        """
         return inline_entry(A, [Mod(at - by[n], shape[n]) if by.get(n) else at for n, at in enumerate(indices)])
 
     return tabulate(shape, (A,), entry)
@@ -246,7 +250,7 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
 
 @documented(_TRIANGLE)
 def tril(A: Expression, k: int = 0) -> Any:
-    """The entries at and below a diagonal, 0 above it.
+    """The matrix ``A`` with 0 above its diagonal number ``k``; the main diagonal is 0, the one above it 1.
 
     Examples
     --------
@@ -317,7 +321,9 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
         raise ArgumentError(f"pad: {pad_width} has a negative width; a slice, A[1:-1], takes entries away")
 
     def entry(*at: Expr) -> Any:
-        """Return the entry at ``at``: of ``A`` inside of its range, else the constant."""
+        """Return the entry of the padded tensor at the indices ``at``: an entry of ``A``, or ``constant_values`` in the
+        padding around it.
+        """
         places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]
         bounds = [
             And(place >= 0 if before != 0 else S.true, place < extent if behind != 0 else S.true)

@@ -237,7 +237,8 @@ def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(_RUNNING)
 def cumsum(A: Expression, axis: int | None = None) -> Any:
-    """The running sums: each entry of the result is the sum of the entries up to that position.
+    """The running sums along an axis: each entry of the result is the sum of the entries of ``A`` up to its position.
+    Without an axis, they run over all entries.
 
     Examples
     --------
@@ -250,7 +251,8 @@ def cumsum(A: Expression, axis: int | None = None) -> Any:
 
 @documented(_RUNNING)
 def cumprod(A: Expression, axis: int | None = None) -> Any:
-    """The running products: each entry of the result is the product of the entries up to that position.
+    """The running products along an axis: each entry of the result is the product of the entries of ``A`` up to its
+    position. Without an axis, they run over all entries.
 
     Examples
     --------
@@ -295,14 +297,16 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of the result at ``indices``: the reduction of the entries of ``A`` along the axis from its
-        start to this position.
+        """Return the entry at ``indices`` of a cumulative sum (or another reduction): the entries of ``A`` along the
+        axis are reduced from the first one to this position.
         """
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         last = shape_of(A)[along] - 1
 
         def entry_at(index: Expr) -> Expr:
-            """Return the entry of ``A`` with `index` along the axis."""
+            """Return the entry of ``A`` whose index along the axis is ``index``, with the enclosing indices along the
+            other axes.
+            """
             result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
 

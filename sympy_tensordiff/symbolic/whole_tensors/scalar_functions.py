@@ -101,11 +101,11 @@ class sigmoid(EntryFunction):  # noqa: N801
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``: the formula with an exponential."""
+        """SymPy's hook for ``rewrite(exp)``: return the formula of the function written with an exponential."""
         return 1 / (1 + sympy.exp(-argument))
 
     def _eval_is_finite(self) -> bool | None:
-        """SymPy's hook for the assumption `finite`: True for a real argument."""
+        """SymPy's hook for the assumption `finite`: True for a real argument, None (unknown) for others."""
         return True if self.args[0].is_extended_real else None
 
 
@@ -183,7 +183,7 @@ class log1mexp(EntryFunction):  # noqa: N801
         return None
 
     def _eval_is_finite(self) -> bool | None:
-        """SymPy's hook for the assumption `finite`: True for a real nonzero argument."""
+        """SymPy's hook for the assumption `finite`: True for a real nonzero argument, None (unknown) for others."""
         return True if self.args[0].is_real and self.args[0].is_nonzero else None
 
 
@@ -224,7 +224,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
         return None
 
     def _eval_is_finite(self) -> bool | None:
-        """SymPy's hook for the assumption `finite`: True for a real argument."""
+        """SymPy's hook for the assumption `finite`: True for a real argument, None (unknown) for others."""
         return True if self.args[0].is_real else None
 
 
@@ -261,7 +261,7 @@ class erfcx(EntryFunction):  # noqa: N801
         return sympy.exp(argument**2) * sympy.erfc(argument)
 
     def _eval_is_finite(self) -> bool | None:
-        """SymPy's hook for the assumption `finite`: True for a real argument."""
+        """SymPy's hook for the assumption `finite`: True for a real argument, None (unknown) for others."""
         return True if self.args[0].is_real else None
 
 
@@ -313,7 +313,9 @@ class xlogy(Function):  # noqa: N801
         return True if all(arg.is_real for arg in self.args) else None
 
     def _eval_is_finite(self) -> bool | None:
-        """SymPy's hook for the assumption `finite`: True for a real ``x`` and a positive ``y``."""
+        """SymPy's hook for the assumption `finite`: True for a real ``x`` and a positive ``y``, None (unknown) for
+        others.
+        """
         return True if self.args[0].is_real and self.args[1].is_positive else None
 
     def _eval_rewrite_as_log(self, x: Expr, y: Expr, **hints: Any) -> Any:
@@ -321,7 +323,7 @@ class xlogy(Function):  # noqa: N801
         return sympy.Piecewise((0, sympy.Eq(x, 0)), (x * sympy.log(y), True))
 
     def _eval_rewrite_as_exp(self, x: Expr, y: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``: the form with the logarithm."""
+        """SymPy's hook for ``rewrite(exp)``: return the formula of the function written with a logarithm."""
         return self._eval_rewrite_as_log(x, y)
 
     def _eval_evalf(self, precision: int) -> Any:
