@@ -156,6 +156,8 @@ def test_a_function_and_its_slope_use_the_same_functions():
     share = (1 + tanh(x[i])) / 2
     gradient = td.gradient(S(share * log(share) + (1 - share) * log(1 - share), (i, 0, n - 1)), x)
     assert str(gradient) == "TensorComprehension((1 - tanh(x[p])**2)*x[p], (p, n))"
+    energy = S(share * log(share) + (1 - share) * log(1 - share) - y[i] * tanh(x[i]), (i, 0, n - 1))
+    assert str(td.gradient(energy, x)) == "TensorComprehension((1 - tanh(x[p])**2)*(x[p] - y[p]), (p, n))"
     terms = S(y[i] * (3 * td.softplus(x[i]) - 3 * td.softplus(-x[i])), (i, 0, n - 1))
     assert str(td.gradient(terms, y)) == "TensorComprehension(3*x[p], (p, n))"
     whole = td.gradient(td.dot(y, td.tanh(x) - 2 * td.sigmoid(2 * x)), y)

@@ -301,17 +301,15 @@ class _Readable(_Logistic):
             opposite = graph.call(softplus, (graph.neg(u),)) if rest.data is softplus else None
             half = graph.scale(Fraction(1, 2), u) if rest.data is sigmoid else None
             if opposite is not None and numbers.get(opposite) == -number:
-                removed, new = {rest, opposite}, graph.scale(number, u)
+                removed, new = {rest, opposite}, [graph.scale(number, u)]
             elif half is not None and (tanh := graph.call(sympy.tanh, (half,))) in numbers:
-                halves = graph.scale(
-                    number * Fraction(1, 2), graph.add((graph.filled(1, u.shape) if u.shape else graph.one, tanh))
-                )
-                removed, new = {rest}, halves
+                one = graph.filled(1, u.shape) if u.shape else graph.one
+                removed, new = {rest}, [graph.scale(number * Fraction(1, 2), term) for term in (one, tanh)]
             else:
                 continue
             others = [term for term, (_, own) in zip(node.args, split, strict=True) if own not in removed]
-            new = graph.add([*others, new])
-            return self.joined_terms(new) if new.op == "add" else new
+            joined = graph.add([*others, *new])
+            return self.joined_terms(joined) if joined.op == "add" else joined
         return node
 
     def one_sigmoid(self, node: Node) -> Node:
