@@ -136,8 +136,8 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Return the results of ``derived``, an operator for a derivative or for a batch of calls of ``operator``,
-        given its arguments ``values``. PyTorch can differentiate them in turn.
+        """Call ``derived``, a PyTorch operator for a derivative or a batched call of the enclosing ``operator``, with
+        the arguments ``values``, and return its results. PyTorch can differentiate them in turn.
         """
         return _autograd_of(torch, derived).apply(*values)
 
@@ -359,7 +359,9 @@ def _custom_op(torch: Any) -> Any:
         return [r if isinstance(r, torch.Tensor) else torch.from_numpy(np.asarray(r)) for r in results]
 
     def fake(tensors: Any, integers: Any, key: str) -> Any:
-        """Return empty tensors in the shapes and types of the results, which PyTorch needs for tracing."""
+        """Return uninitialised tensors in the shapes and types of the results of the operator with this ``key``, for
+        the arguments ``tensors`` and ``integers``. PyTorch needs them to trace a program without computing.
+        """
         operator, values = operator_and_values(tensors, integers, key)
         shapes = operator.shapes([v.shape if isinstance(v, torch.Tensor) else v for v in values])
         real = next((v for v in tensors if v.is_floating_point()), None)

@@ -210,9 +210,9 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the best of up to three programs: one stores all values that several sums need (if ``shares_rows``), one
-    stores them only where a single row is enough, and one stores none. The best one has the fewest temporaries larger
-    than all arrays of the program without, and then the least work.
+    """Build up to three programs and return the best: one stores all values that several sums need (if
+    ``shares_rows``), one only those of which a single row is enough, one none. The best has the fewest temporaries that
+    are larger than all arrays of the last one, and then the least work.
 
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.

@@ -19,7 +19,9 @@ class SignProver(Protocol):
     """Protocol of an object that proves signs of scalars."""
 
     def of(self, scalar: Expr) -> str | None:
-        """Return the sign of ``scalar``: ">", ">=", "0", "<", "<=", or None if none is proved."""
+        """Return the proved sign of ``scalar`` as text: ">" if it is positive, ">=" if it is not negative, "0", "<" or
+        "<="; None if no sign is proved.
+        """
 
 
 def matrix_entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:

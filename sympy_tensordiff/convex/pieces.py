@@ -39,9 +39,9 @@ def terms_of_pieces(
     scalar: Expr,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms for a piecewise function of one scalar. Raise `SignUnknown` unless it is proved convex
-    (``curvature`` 1) or concave (-1). ``slope`` returns the derivative of a scalar in the direction, ``terms`` proves
-    its curvature.
+    """Return the terms of a proof that ``scalar``, a piecewise function of one inner scalar, is convex (``curvature``
+    1) or concave (-1). Raise `SignUnknown` if there is no proof. ``slope`` returns the derivative of a scalar in a
+    fixed direction, ``terms`` its proof terms.
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -151,9 +151,9 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return ``outer``, a function of the scalar ``part``, as a function of ``c*part``, together with this scalar, if
-    it depends on ``part`` only by ``c*part`` for a factor c of unknown sign. Else return ``(outer, part)``. ``symbol``
-    is the function's argument.
+    """Return ``(decomposition, c*part)`` if the function in ``outer`` depends on ``part`` only by ``c*part``, for a
+    factor c of unknown sign; the new function has this argument. Else return ``(outer, part)``. ``symbol`` represents
+    ``part`` in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
@@ -224,8 +224,8 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
     """
 
     def without_abs(scalar: Expr) -> Expr:
-        """Return ``scalar`` with each ``Abs(a)`` replaced by ``a`` or ``-a``, whichever is not negative at the point
-        where ``symbol`` has the value ``point``. Raise `SignUnknown` if the sign of ``a`` there is unknown.
+        """Return ``scalar`` without `Abs`: each ``Abs(a)`` becomes ``a`` or ``-a``, by the sign of ``a`` where the
+        variable ``symbol`` has the value ``point``. Raise `SignUnknown` if this sign is unknown.
         """
         resolved_values = {}
         for node in scalar.atoms(sympy.Abs):

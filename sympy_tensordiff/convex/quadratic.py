@@ -132,9 +132,11 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield visibly nonnegative forms (`GramForm`) of the second derivative, along ``directions``, of a product summed
-    over ``limits``: one for each exchange of indices that extends ``start`` and leaves the product unchanged. Its
-    factors are the variables ``ends``, at most one entry of an inverse (``cores``), and the others (``rest``).
+    """Yield visibly nonnegative formulas (`GramForm`) of the second derivative, along ``directions``, of a product
+    summed over ``limits``: one for each exchange of indices that extends ``start`` and leaves the product unchanged.
+
+    The factors of the product are the variables ``ends``, at most one entry of an inverse (``cores``), and the others
+    (``rest``).
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -320,8 +322,8 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of ``found`` along ``directions`` as a `GramForm`, whose formula shows that it is
-    not negative. ``found`` is a product ``Sum weight*half*half'*links`` of two halves that differ only in their
+    """Return the second derivative of ``found`` along ``directions`` as a `GramForm`, a formula that is visibly not
+    negative. ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in their
     indices.
 
     ``exchange`` maps the indices of the halves to each other; ``cores`` is the entry of an inverse among the factors,

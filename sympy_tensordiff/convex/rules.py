@@ -137,8 +137,8 @@ class ConvexityRules:
         return self.terms(merged, curvature)
 
     def apply_composition(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms that a function ``g(a, s)`` of affine parts a and other scalars s is convex
-        (``curvature`` 1) or concave (-1), by the chain rule; raise `SignUnknown` if it is not proved.
+        """Return terms that prove the function ``scalar`` of affine parts and other scalars to be convex (``curvature``
+        1) or concave (-1), by the chain rule; raise `SignUnknown` if there is no proof.
 
         Law: ``v' H v = d' G d + sum(g_s * v' H_s v)`` with ``d`` the derivatives along ``v``.
 
@@ -479,9 +479,11 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` with ``h'**2/h'' = c*h + d``, where ``first`` is h' and ``second`` is h'', the derivatives with
-    respect to ``part``. Both c and d must be independent of ``part`` and ``indices``, and d must be 0 if ``count``, the
-    number of summands, depends on ``indices``. None if none are found.
+    """Return ``(c, d)`` such that ``h'**2/h'' == c*h + d``, for the derivatives ``first`` (h') and ``second`` (h'')
+    with respect to ``part``. None unless c and d are independent of ``part`` and ``indices``, and d is 0 if ``count``,
+    the number of summands, depends on ``indices``.
+
+    None, too, if ``second`` has too many operations.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

@@ -50,8 +50,8 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 
 def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
-    """Return the product of a Hessian with the vectors ``work.inputs`` (hvp), simplified: a list with one node for each
-    of `leaves`. The rows of the Hessian are the derivatives of `gradients`.
+    """Return the products of a Hessian with the vectors ``work.inputs`` (hvp), simplified: a list with one node for
+    each variable in `leaves`. The Hessian is the derivative of `gradients`.
 
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.

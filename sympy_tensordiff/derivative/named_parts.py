@@ -46,8 +46,11 @@ class CommonParts(tuple[list[tuple[TensorSymbol, Any]], list[Any]]):
 def cse(
     exprs: Scalar | Sequence[Scalar], names: Mapping[Any, str] | None = None
 ) -> tuple[list[tuple[TensorSymbol, Any]], list[Any]]:
-    """Return the common subexpressions of `exprs` in the form of `sympy.cse`, ``([(symbol, subexpression), ...],
-    [expression, ...])``. Subexpressions in index notation and whole tensors are found, too.
+    """Return the common subexpressions of `exprs` as `sympy.cse` does: ``(parts, reduced)``, pairs ``(symbol,
+    subexpression)`` and the list of the expressions in these symbols. `names` maps subexpressions to names for their
+    symbols.
+
+    Subexpressions in index notation and whole tensors are found, too.
 
     Parameters
     ----------

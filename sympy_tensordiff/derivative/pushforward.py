@@ -182,8 +182,8 @@ class Pushforward:
         return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
 
     def _entry_for_direction(self, table: Node, index: Sequence[Affine]) -> Node:
-        """Return the tangent of a variable's entry at `index`. `table` is the tensor of the variable's tangents, whose
-        last axes number the directions; it is read at the direction that the sweep computes.
+        """Return the tangent of a variable's entry at `index` in the direction that the sweep computes. `table` is the
+        tensor of the variable's tangents in all directions; its last axes number the directions.
         """
         return self._entry(table, (*index, *self._outer))
 

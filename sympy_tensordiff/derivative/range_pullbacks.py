@@ -25,8 +25,8 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> Node:
-    """Return the share of `cotangent`, that of the maximum or minimum `node`, for its value `body`: 0 if this value is
-    not the extremum, else an equal share for each value that is.
+    """Return the cotangent of `body`, one of the values whose maximum or minimum is `node`: the `cotangent` of `node`
+    divided by the number of values equal to the extremum; 0 if `body` is not equal to it.
 
     Values that are equal to the extremum have equal shares, others 0.
     """
@@ -71,7 +71,9 @@ def _is_divided(graph: Graph, node: Node, term: Node) -> bool:
 
 
 def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
-    """Return ``(indices, ranges, factor, product of all other factors)`` for a product over a range."""
+    """Return ``(indices, ranges, factor, others)`` for `node`, a product over a range: its bound indices, the
+    constraints on them, the factor at these indices, and the product of all other factors.
+    """
     variables, rows, body = graph.open(node)
     parts = []
     for level in range(len(variables)):

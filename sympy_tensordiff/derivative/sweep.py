@@ -113,8 +113,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the reverse sweep, and return it. It starts with the `cotangent` of `body`, the entry of the function at
-        the index variables `variables` with the ranges `rows`. `numbers` are nodes that are finite wherever the
+        """Run the reverse sweep from `body`, the entry of the function at the indices `variables` in the ranges `rows`,
+        and return it. `cotangent` is the cotangent of this entry. `numbers` are nodes that are finite wherever the
         function is.
         """
         self._numbers = numbers
@@ -233,8 +233,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
         """Return the cotangent of the comprehension `tensor` at `index`: the sum of the contributions of all reads of
-        the tensor. If they are finite or unconditional, dense ones are computed in a table for all entries, which is
-        read at `index`.
+        the tensor. It may be the entry of a table of these sums for all indices.
+
+        A table is used for dense contributions that are finite or unconditional.
         """
         graph = self.graph
         keep = tensor.free & self._bound.keys()
@@ -347,9 +348,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             self._bound[v] = (kind, -v)
 
     def _in_elimination_order(self, variables: Iterable[int]) -> list[int]:
-        """Return the `variables` that the sweep has bound itself, without the others, in the order in which sums
-        eliminate them.
-        """
+        """Return those of `variables` that this sweep has bound, sorted in the order in which sums eliminate them."""
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
 

@@ -31,9 +31,9 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, contribution to its cotangent)`` for each operand of `node` that depends on a variable, as
-    ``is_active(operand)`` says. The first `prefix` axes of cotangents are those of the value that is differentiated.
-    With `certain`, `node` is finite wherever that value is, so that no guards are needed.
+    """Yield ``(operand, contribution)`` for each operand of `node` for which ``is_active(operand)``: the contribution
+    of `node` to the cotangent of the operand. The first `prefix` axes of cotangents are those of the differentiated
+    value. With `certain`, `node` is finite wherever this value is, and needs no guards.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -128,9 +128,9 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of a matrix X, given the `cotangent` of its cofactors ``cof(k, X)``: the contraction of the
-    latter with their derivative, ``cof(k + 1, X)``. The first `prefix` axes of both cotangents are those of the value
-    that is differentiated.
+    """Return the cotangent of a matrix X, given the `cotangent` of its cofactors ``cof(k, X)``: it is contracted with
+    their derivative, ``cof(k + 1, X)``. The first `prefix` axes of both cotangents are those of the differentiated
+    value.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
@@ -182,8 +182,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position`, given ``part``: the cotangent of the node, or one
-            branch or term of it.
+            """Return the cotangent of the argument at `position` for ``part`` as the cotangent of the node. ``part``
+            may be the whole cotangent, or one branch or term of it.
             """
             return pull(graph, node, part, position)
 

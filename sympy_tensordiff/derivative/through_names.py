@@ -162,9 +162,9 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, which stands for the computed `value`, under the conditions of `value`: it is 0 and needs no
-    computation elsewhere. Return `entry` itself without conditions; None if they are not a guard, disjoint guards or a
-    select.
+    """Return `entry`, which replaces the computed `value`, under the conditions of `value`, so that it is 0 and not
+    computed elsewhere. Return `entry` itself if there are no conditions; None if they are not a guard, disjoint guards
+    or a select.
     """
     if not is_conditional(graph, value):
         return entry

@@ -291,8 +291,8 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`, where the kind asks for the last value, the sum, or the
-    stack of values over time. The scans have only those `states` and `sequences` on which a value depends.
+    """Return a scan for each ``(kind, value)`` in `wanted`: its last value, its sum, or the stack of its values over
+    time, as the kind says. It has only those `states` and `sequences` that a value in `wanted` depends on.
 
     Time, length and direction are those of `scan`.
     """

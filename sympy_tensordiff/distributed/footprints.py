@@ -101,8 +101,8 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the bodies of the reductions over blocks in ``expr``, each with the constraints under which it is
-    evaluated; None if a term of ``expr`` has no such reduction.
+    """Return the bodies of those reductions in ``expr`` that run over blocks, each with the constraints under which it
+    is evaluated. None if a term of ``expr`` has no such reduction.
 
     ``rows`` are the constraints on ``expr`` itself, ``origins`` the symbols for the first index of each block.
     """
@@ -252,8 +252,8 @@ def _constraints_of_relation(condition: Any) -> Rows:
 
 
 class ReadRanges(NamedTuple):
-    """The range of entries that one read accesses along each axis of its tensor while a block is computed, and the
-    constraints under which it reads at all.
+    """The range of entries that a read accesses along each axis of its tensor while one block is computed. It also has
+    conditions (``rows``): where they are false, nothing is read.
 
     The ends are forms in sizes, block origins and block extents. The read happens if no range of ``axes`` and
     ``others`` is empty and the ``rows`` hold. ``nests`` are the loops inside a range whose ends need not be attained at

@@ -184,9 +184,8 @@ class BlockKernel:
     def _slice_of_axis(
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
-        """Return the slice along ``axis`` that contains all ``ranges`` which are read of ``tensor``; None for the whole
-        axis. Raise `UnsupportedError` if a range is unknown (None), because data select the entries, and the axis is
-        split into blocks.
+        """Return the slice of ``tensor`` along ``axis`` that contains all ``ranges`` of indices read there; None for
+        the whole axis. Raise `UnsupportedError` if a range is unknown (None) and the axis is split into blocks.
 
         ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
         """

@@ -186,9 +186,9 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Add the tasks by which kernel tasks read the slice `cut` of the input (None: all of it), at its first use.
-        Return ``(slices, source)``: a kernel task reads ``source[slices]``, or all of ``source``, an array or a task
-        key, if ``slices`` is None.
+        """Make the slice `cut` of the input (None: all of it) available to kernel tasks; tasks that this needs are
+        added at its first use. Return ``(slices, source)``: a kernel task reads ``source[slices]`` or, if ``slices`` is
+        None, all of ``source``, an array or a task key.
 
         ``ends`` is `cut` as a key, ``uses`` the number of blocks that need it.
         """

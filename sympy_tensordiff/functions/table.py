@@ -96,7 +96,7 @@ class RealFunction(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether its computed values have no rounding errors of their own."""
+        """Whether the function is computed without a rounding error of its own, as ``sign`` is."""
         return self.error == 0
 
     @property

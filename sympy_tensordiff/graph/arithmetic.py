@@ -456,9 +456,10 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition of a select in `term`, so that terms of a sum with the same condition can be merged. `term`
-    is a select, or the product of one with few other factors or with a branch 0; None for other terms, and for large
-    ones.
+    """Return the condition ``c`` of a select ``a if c else b`` in `term`, so that terms of a sum with the same
+    condition can be merged. None unless `term` is a small select, or the product of one with few other factors.
+
+    If a branch of the select is 0, there may be more factors.
     """
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
         return None

@@ -86,9 +86,9 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
-        """Return a decision tree for a `Piecewise` with the branches `pairs`, ``(value, condition)``. Each of its cases
-        has linear constraints on indices, and the branches that remain under these. `combinations` maps nonlinear
-        relations between indices to combinations of linear ones.
+        """Return a decision tree that equals the `Piecewise` with the branches `pairs`, ``(value, condition)``: it
+        decides by linear constraints on indices first, and leaves other conditions in the branches. `combinations` maps
+        nonlinear relations between indices to combinations of linear ones.
         """
         try:
             linearised = decided(pairs, combinations)

@@ -41,9 +41,9 @@ class _Einsum(NamedTuple):
 def with_contained_products(
     graph: Graph, roots: Sequence[Node], parts: Sequence[Node], products: Products
 ) -> list[Node]:
-    """Return `roots` with einsums that reuse others where it saves operations: ``A @ B @ C`` becomes ``P @ C`` if
-    ``A @ B`` is also computed, as an einsum ``P``. `parts` are all nodes below, `products` decides which products are
-    multiplied out.
+    """Return `roots` with einsums that reuse others where it saves operations: ``A @ B @ C`` becomes ``P @ C`` if ``A @
+    B`` is also computed, as an einsum ``P``. `parts` are all nodes of `roots`; `products` has the decisions which of
+    them are multiplied out.
 
     `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
     An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.

@@ -68,8 +68,8 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the size of an extent `form` by which contraction orders are compared: `_PARTS` times its expected
-        value, minus at most 3 if `for_graph` counts the extent as shorter. The small number decides between orders of
+        """Return the size of the extent `form` for comparing contraction orders: its expected value times `_PARTS`,
+        minus 0 to 3 if `for_graph` regards the extent as slightly shorter. This small number decides between orders of
         equal expected cost.
         """
         shorter = self.shorter or {}

@@ -149,9 +149,10 @@ class _CostCounter:
     def _count_operations(
         self, node: Node, enclosing: dict[Variable, Interval], inner: dict[Variable, Interval]
     ) -> None:
-        """Add the number of operations for computing all entries of `node` to the total, once for each value of the
-        indices around it. ``enclosing`` has the ranges of these indices, ``inner`` those and the ranges of the indices
-        that `node` binds.
+        """Add the operations that compute all entries of `node` to the total, multiplied by the number of values of the
+        indices around it. ``enclosing`` has the ranges of these indices; ``inner`` also has those that `node` binds.
+
+        The sizes of the arrays that it needs are added to ``arrays``.
         """
         volume = self.model.volume(node.shape) * _points(enclosing)
         match node.op:

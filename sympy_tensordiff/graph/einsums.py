@@ -226,7 +226,7 @@ class Recognition:
 
     def _common_axes(self, products: Sequence[LabelledOperands]) -> list[int]:
         """Return the variables that label axes of the operands in `products`, each once. If a product is a single
-        tensor with all of these axes, they are in the order of its axes.
+        tensor with all of these axes, its order of axes is preferred, so that it needs no transpose.
         """
         axes = self._used_axes([operand for product in products for operand in product])
         orders = [list(product[0][1]) for product in products if len(product) == 1]

@@ -224,7 +224,7 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
-        """Return ``value > 0`` if the relation that is simplified is strict, else ``value >= 0``."""
+        """Return ``value > 0`` if the enclosing function simplifies a strict relation, else ``value >= 0``."""
         return value > 0 if strict else value >= 0
 
     found = _split_extremum(difference, holds)
@@ -239,8 +239,8 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
 
 
 def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition ``holds(difference)`` with one maximum, minimum or absolute value replaced by its operands:
-    ``Max(a, b) > 0`` becomes ``a > 0 or b > 0``. None if it has none.
+    """Return the condition ``holds(difference)`` with one maximum, minimum or absolute value in ``difference`` replaced
+    by its operands: ``Max(a, b) > 0`` becomes ``a > 0 or b > 0``. None if ``difference`` contains none.
 
     ``g - Max(a, b)`` is positive if ``g - a`` and ``g - b`` are, ``Max(a, b) - g`` if one of ``a - g`` and ``b - g``
     is.
@@ -330,8 +330,8 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that ``holds(value)`` is true for a value given by `cases`: pairs ``(value, condition)``, of
-    which the first with a true condition counts.
+    """Return the condition that ``holds(value)`` is true for a value given by `cases`, pairs ``(value, condition)``.
+    The first pair with a true condition gives the value.
     """
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:

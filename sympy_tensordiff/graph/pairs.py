@@ -107,9 +107,8 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Record in ``built`` the sums of matrices that the new graph computes as whole arrays, although another
-        product multiplied them out, assuming that it does not. Return whether there are any; then all einsums are split
-        again.
+        """Find sums of matrices that are now computed as whole arrays, although a product with such a sum was
+        multiplied out. Add them to ``built``, and return whether there are any: then all einsums must be split again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -117,9 +116,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record in ``computed`` the products that the new graph computes, with their numbers of uses. Return whether
-        all einsums must be split again: a sum was not multiplied out because one of these products seemed too expensive
-        as a term of it, but it is computed in any case.
+        """Record in ``computed`` the products that the new graph computes, with their numbers of uses. Return True if
+        all einsums must be split again: a product once seemed too expensive for multiplying out a sum, but is computed
+        in any case.
         """
         if not self.rejected:
             return False

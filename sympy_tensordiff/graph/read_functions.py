@@ -296,7 +296,7 @@ def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node
 
 
 def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> Node:
-    """Return the adjugate: the transposed cofactors of order 1."""
+    """Return the node of the adjugate `expr` of the matrix ``operands[0]``: the transposed matrix of its cofactors."""
     return graph.transposed(graph.cofactor(1, operands[0]))
 
 

@@ -133,8 +133,8 @@ class SumParts:
         return len(orders) > 1 and not cancels
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
-        """Return the number of operations for the sum ``total``, which has ``volume`` entries: its additions, those of
-        its inner sums that nothing else uses, and the operations for ``products``, computed for it.
+        """Return the number of operations for the sum ``total``: its additions, and those of inner sums that nothing
+        else uses, at each of its ``volume`` entries, plus the operations for ``products``.
         """
         additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
         return additions * volume + sum(self.work.get(product, 0) for product in products)

@@ -125,9 +125,9 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Return the terms of `product` after its sum is multiplied out, as pairs ``((work, node), sum)``, with the
-        number of operations for `node`; None if that takes more than `work` multiplications altogether. The caller has
-        to multiply `node` by ``sum``, a shared `MultipliedSum`, unless it is None.
+        """Multiply out the sum in `product`, and return ``((operations, node), sum)`` for each term. If ``sum`` is not
+        None, the caller must still multiply ``node`` by this shared `MultipliedSum`. Return None if all this takes more
+        than `work` multiplications.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -209,9 +209,9 @@ class TermProducts(SumParts):
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return ``((work, node), sum)`` for the einsum `product` with `term` in place of its sum. ``sum`` is None, or
-        another shared sum in the new product: the caller has to multiply ``node`` by this `MultipliedSum`. ``work``
-        counts operations; products in `opened` are multiplied out.
+        """Return ``((work, node), sum)`` for the einsum `product` with `term` in place of its sum: the number of
+        operations, and the new node. If ``sum`` is not None, the caller must still multiply ``node`` by this
+        `MultipliedSum`. The products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -257,8 +257,9 @@ class TermProducts(SumParts):
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Split `product`, with `term` in place of its sum, into products of two operands. Return ``(number of
-        operations, node)``. Inner products in `opened` are merged into the product before.
+        """Replace the sum in `product` by its summand `term`, and split the result into products of two operands.
+        Return ``(number of operations, node)``. Operands in `opened`, which are products themselves, are first replaced
+        by their factors.
         """
         graph = self.graph
         whole = product.with_term(graph, term)
@@ -280,15 +281,17 @@ class TermProducts(SumParts):
     def gathered(
         self, node: Node, output: tuple[int, ...], opened: Collection[Node] = ()
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node`, with products in ``opened`` replaced by their own
-        operands. Operands that are einsums are already split into products of two.
+        """Return ``(operands, extents)`` of the einsum `node` whose result has the labels ``output``: pairs of an
+        operand and its labels, and the extent of each label. Products in ``opened`` are replaced by their own operands.
+
+        Operands that are einsums are already split into products of two.
         """
         operands, extents = self.products.gathered(node, output, self.done, opened=opened)
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return the node that replaces `node` once products are split into products of two operands. For a power or a
-        view, its base is replaced; any other node is looked up in ``done``, and unchanged if it is not there.
+        """Return the node that replaces `node` after products are split into products of two operands: the one that
+        ``done`` has for it. A power or a view that is not in ``done`` gets a replaced base; other nodes are unchanged.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

@@ -297,8 +297,8 @@ class _WholeTensors:
         self.around: set[int] = set()
 
     def run(self, root: Node) -> Recursion[Node]:
-        """Return ``root`` with each comprehension and sum converted to operations on whole tensors, if it depends on no
-        index around it and that is possible.
+        """Return ``root`` with sums and comprehensions in it converted to operations on whole tensors, such as ``A @
+        x``. One that depends on an enclosing index, or has no such form, is not converted by itself.
         """
         for node in reachable(root):
             if node not in self.done:

@@ -150,8 +150,11 @@ class ExpressionWriter(TensorWriter):
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def write_compare(self, node: Node, scope: Scope, known: tuple[Constraint, ...] = ()) -> Recursion[Any]:
-        """Return the comparison `node` as a SymPy relation. If an operand has cases, return a `Piecewise` of relations;
-        ``known`` are constraints that hold there.
+        """Return the comparison `node` as a SymPy relation; true or false if that is known. If an operand has cases, as
+        a select does, join one relation for each case by `sympy.ITE`. ``known`` are constraints that hold where the
+        comparison is used.
+
+        A comparison of a product of signs becomes the exclusive "or" of their conditions.
         """
         if (truth := self.graph.truth_value(node)) is not None:
             return sympy.S(truth)
@@ -331,8 +334,8 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
 
 
 def _case(body: Any, *conditions: Any) -> Any:
-    """Return ``Piecewise((body, conditions), (0, True))``. The conditions are merged into `body` if this is a
-    `Piecewise`, or a product with one.
+    """Return a `Piecewise` that is `body` where all `conditions` hold, else 0. If `body` is such a `Piecewise` itself,
+    or a product with one, return one `Piecewise` with the conditions of both.
     """
     factors = sympy.Mul.make_args(body)
     cases = [factor for factor in factors if isinstance(factor, sympy.Piecewise)]

@@ -63,8 +63,9 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
 def order_symmetric_labels(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
-    """Return the operands with the two labels of each symmetric matrix in the order in which the product reads as a
-    chain, ``x.T S y``. No transposed S is printed then. ``known`` maps symmetric matrices to True.
+    """Return the operands with the labels of symmetric matrices exchanged where the product then reads as a chain:
+    ``x.T S y``, without a transposed S. ``known`` says which nodes are symmetric matrices, and `output` are the labels
+    of the result.
 
     A path starts at the first axis of the result, or at an end.
     """
@@ -140,8 +141,8 @@ def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduc
 
 
 def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
-    """Return ``(factor, expr)`` with a sum in ``expr`` written as a mean if ``factor`` contains ``1/n`` for its number
-    of terms n, which is then removed. Otherwise return both unchanged.
+    """Return ``(factor*n, expr)`` with a sum of n terms in ``expr`` written as a mean, if ``factor`` contains ``1/n``:
+    ``(2, mean(x))`` for ``2/n`` and ``sum(x)``. Otherwise return both unchanged.
     """
     if isinstance(expr, EinsumProduct):
         factor, (expr,) = with_mean(factor, expr)

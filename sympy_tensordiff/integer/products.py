@@ -275,8 +275,8 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """Return inequalities ``f >= 0``, as forms f, with products of variables, that follow from ``form >= 0`` for all
-    ``forms``: ``M*N - M - M*i`` for ``N - 1 - i`` and ``M``. Only products that occur in `forms` or in `also` are
+    """Return inequalities with products of variables that follow from ``form >= 0`` for all ``forms``, each as a form f
+    with ``f >= 0``: ``M*N - M - M*i`` follows from ``N - 1 - i`` and ``M``. Only products in `forms` or in `also` are
     bounded.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not

@@ -180,8 +180,8 @@ def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
 
 
 def _with_least_coefficients(form: Affine, modulus: Affine) -> Affine:
-    """Return ``form`` with its coefficients and constant reduced to ``0 … modulus - 1``, where -1 stays; unchanged if
-    ``modulus`` is not a number.
+    """Return ``form`` with its coefficients and its constant reduced modulo ``modulus``, to ``0 … modulus - 1``; only a
+    coefficient -1 stays -1. Return ``form`` unchanged if ``modulus`` is not a number.
     """
     if not modulus.is_constant:
         return form

@@ -93,8 +93,8 @@ class Lines:
         ]
 
     def names_below(self, with_starts: bool) -> dict[str, set[str]]:
-        """Return for each defined name all other defined names on which it depends, directly or through others; with
-        ``with_starts``, also those in lines of first values.
+        """Return a dictionary from each defined name to all defined names on which it depends, directly or through
+        others. Names in the initial values of states, such as ``h[-1] = x``, count only if ``with_starts`` is true.
         """
         texts = {one: [line.right for line in (self.steps[one], self.starts.get(one)) if line] for one in self.steps}
         own = {one: texts[one] if with_starts else texts[one][:1] for one in texts}

@@ -369,10 +369,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return a `Piecewise` rewritten by ``sign``, without cases, if it is 0 where a scalar ``s`` is 0 and else contains
-    powers of ``s``, as derivatives of roots are. None for any other `Piecewise`.
-
-    ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None in other cases.
+    """Return ``expr``, such as ``1/sqrt(s)`` for ``s != 0`` and else 0, written by ``sign`` instead of cases:
+    ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Derivatives of roots have this form. None for any other `Piecewise`.
     """
     (first, condition), (second, _) = expr.args[0], expr.args[-1]
     if len(expr.args) != 2 or second != 0 or not isinstance(condition, sympy.Ne) or condition.rhs != 0:

@@ -51,8 +51,8 @@ class FunctionScope:
 
 
 class ThesisWriter(Rewriting):
-    """Writes one expression in the text language of Lippmann's thesis. The symbols in the shapes of the tensors
-    ``declared`` count as sizes.
+    """Writes one expression in the text language of Lippmann's thesis. All symbols in the shapes of the tensors
+    ``declared``, and of those in the expression, count as sizes.
     """
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:

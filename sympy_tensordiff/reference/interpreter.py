@@ -330,7 +330,8 @@ def evaluate(
 
 
 def points(*limits: Any, values: Mapping[Any, Any] | None = None) -> list[tuple[int, ...]]:
-    """Return the index tuples of a sum in the order of its loops, the first limit innermost.
+    """Return the index tuples over which a sum with these ``limits`` runs, in the order of its loops; the first limit
+    is innermost. ``values`` maps symbols in the limits, such as sizes, to their values.
 
     >>> i, k = sympy.symbols("i k", integer=True)
     >>> points((k, 0, i), (i, 0, 1))

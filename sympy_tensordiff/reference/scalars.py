@@ -153,8 +153,8 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
     """
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        """Return a function of the environment that evaluates the first ``count`` arguments of the call `node`, and
-        returns ``function`` of their values.
+        """Return a function that evaluates the call `node`, given the values of symbols: it calls ``function``, of the
+        enclosing scope, with the values of the first ``count`` arguments.
         """
         arguments = [compile_(arg) for arg in node.args[:count]]
         return lambda env: function(*[a(env) for a in arguments])

@@ -217,8 +217,9 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` by its outermost guards. Yield for each case the reads of integer tensors in its conditions,
-        then ``(case, context)``, where the context `around` has these conditions added.
+        """Split `node` into cases by its outermost guards. For each case, yield the reads of integer tensors in its
+        conditions, and then ``(case, context)``: the guarded node, and the context `around` with these conditions
+        added.
 
         `tests` are constraints of the loops around `node` that are tested together with the conditions.
 
@@ -362,9 +363,9 @@ class _Check:
     def suggested_limit(
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
-        """Return a loop limit to suggest to the user, with which a read would be in bounds: ``(hint, end)`` or ``(hint,
-        first, last)``, where ``hint`` is a remark or ""; None if none is known. `inside` is the violated bound, `place`
-        its context, and `values` are the indices at which it is violated.
+        """Return a loop range to suggest to the user, in which a read is in bounds: ``(hint, end)`` or ``(hint, first,
+        last)``, where ``hint`` is a remark or "". None if none is known. `inside` is the bound that fails at the
+        indices `values`, `place` its context.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

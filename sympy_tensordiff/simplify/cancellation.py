@@ -235,8 +235,8 @@ class _Rewriter:
         return node.op != "mul" or self.has_parts_of_products(node)
 
     def has_parts_of_products(self, node: Node) -> bool:
-        """Return whether a rule for products may apply inside of `node`, or of the formula of an entry that it reads:
-        there is a function that has such a rule, or an addition with a number.
+        """Return whether a rule for products may apply inside of `node`, or inside of the formula of an array entry
+        that it reads: a function there has such a rule, or an addition there contains a number.
         """
         pending = [node]
         while pending:
@@ -347,7 +347,9 @@ class _Rewriter:
         return graph.with_args(node, args)
 
     def noted(self, law: str, found: Node) -> Node:
-        """Count a use of the rewriting rule `law` in the graph, and return `found`."""
+        """Count a use of the rewriting rule named `law` in ``graph.laws``, and return `found`, the node that the rule
+        gave.
+        """
         self.graph.laws[law] = self.graph.laws.get(law, 0) + 1
         return found
 

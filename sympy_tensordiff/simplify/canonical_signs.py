@@ -49,7 +49,8 @@ def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
     """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once.
-    Whole-tensor nodes are unchanged; so are, unless `mixed`, expressions that read entries of these.
+    Operations on whole tensors are unchanged; scalar expressions that read entries of them are rewritten only if
+    ``mixed``.
 
     With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
     Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,
@@ -246,8 +247,8 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
     signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
 
     def length(front: int | Fraction) -> int:
-        """Return the number of characters of all numbers to print if `front` is taken out of the values: those of
-        `front`, and those of the remaining coefficients.
+        """Return how many characters the numbers take in print after `front` is taken out: those of `front` itself, and
+        those of each coefficient divided by it.
         """
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 

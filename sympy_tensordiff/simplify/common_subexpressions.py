@@ -268,8 +268,8 @@ class Parts:
         return found
 
     def _products_of_quotients(self) -> dict[Node, tuple[Node, ...]]:
-        """Return a dictionary from products to their factors, one of which is a quotient that another product contains
-        as well: from ``a*exp(x[i])/s`` to ``(a, exp(x[i])/s)``.
+        """Return a dictionary from each product that shares a quotient with another product to its factors, with this
+        quotient as one factor: from ``a*exp(x[i])/s`` to ``(a, exp(x[i])/s)``.
         """
         products: dict[Node, dict[Key, tuple[Node, ...]]] = {}
         for product in self._nodes:
@@ -311,9 +311,9 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which an entry of the table of `node` is computed; other entries are 0. The tuple
-        is empty if `node` may be computed everywhere. None if `node` gets no table: its value may be undefined, and its
-        uses are under different conditions.
+        """Return the conditions under which the entries of a table of `node` are computed; other entries are 0. ()
+        means that all are computed. None (no table) if entries may be undefined and the uses have no common conditions,
+        or if `node` is a tensor under conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()
@@ -649,8 +649,8 @@ def _divides_by_norm(graph: Graph, choice: Node) -> bool:
 
 
 def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
-    """Return the pairs ``(x, y)`` for factors ``x`` and ``1/y`` of `product`, where ``y`` is computed and has no index,
-    apart from those in `free`, that ``x`` lacks. Return [] for other nodes.
+    """Return the pairs ``(x, 1/y)`` of factors of `product` whose quotient other products may share. The factor ``1/y``
+    is a power of a computed value; ``x`` has all its indices except those in `free`. Return [] for other nodes.
     """
     factors = [factor for factor in product.args if factor.op != "const"] if product.op == "mul" else []
     divisors = [factor for factor in factors if factor.op == "pow" and _is_computed_divisor(factor)]

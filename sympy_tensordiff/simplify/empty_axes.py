@@ -49,8 +49,8 @@ class _AtSizes:
         """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return `nodes` rewritten for the given sizes, at which axes may be empty. Nodes that have no value then, such
-        as an index divided by 0, are recorded in ``self.missing``.
+        """Return `nodes` rewritten for the sizes in ``self.sizes``; a size may be 0, so that axes are empty. Nodes
+        without a value at these sizes, such as an index divided by 0, are recorded in ``self.missing``.
         """
         graph = self.graph
         done: dict[Node, Node] = {}

@@ -141,9 +141,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """The key by which those terms of a sum are grouped that may share a factor. It has the factor (``base``), the
-    ``roles`` of its axes in the term (summed, or an axis of the result), and the roles of the axes of ``others``, the
-    other factors of the term.
+    """A factor that several terms of a sum may share, as a key to group the terms. It has the factor ``base``, the
+    roles of its axes (summed, or an axis of the result), and the roles of the axes of the other factors.
 
     `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
     terms are a common factor.

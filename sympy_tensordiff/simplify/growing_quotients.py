@@ -114,7 +114,9 @@ def _is_growing(node: Node) -> bool:
 
 
 def _exponent(factor: Node) -> int:
-    """Return the exponent of a power with an integer exponent, 1 for another node, 0 for another power."""
+    """Return n for a power ``x**n`` with an integer n, and 0 for a power with another exponent. Any other node counts
+    as a first power: return 1.
+    """
     if factor.op != "pow":
         return 1
     exponent = factor.args[1].data if factor.args[1].op == "const" else 0

@@ -99,9 +99,9 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return `factors` rewritten with as few free indices as possible. Each subexpression with a variable in `changing`
-    is replaced, arguments first, by the best result of `rewrites`, functions that return an equal node. Variables in
-    `fixed` are sizes and do not count.
+    """Return `factors` rewritten to contain as few free indices as possible. Each subexpression with a variable in
+    `changing` becomes the best result of `rewrites`, functions that return an equal node. The variables in `fixed` are
+    sizes, which do not count as indices.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
@@ -152,8 +152,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` with each integer-array entry ``p[i]`` in its index forms replaced by the index that equals it
-        by the equation ``row``. A node that a condition tests is unchanged.
+        """Return `node` without the integer-array entries that the equation ``row`` determines: with ``p[i] == k``, its
+        index ``p[i] + 1`` becomes ``k + 1``. A node that a condition tests is unchanged.
         """
         if node in tested:
             return node

@@ -152,8 +152,8 @@ def _number_and_term(node: Node) -> tuple[Node, Node] | None:
 
 
 def _is_large_square(graph: Graph, found: _Square, exponent: int) -> Node:
-    """Return the condition that k is negligible in ``found``, the sum ``k + c*u**2``. If k is small enough, the
-    condition is true before the power `exponent` of the sum overflows in single precision.
+    """Return the condition, a node, that k is negligible in the sum ``k + c*u**2``, described by ``found``. Where it is
+    false and k is small enough, the power `exponent` of the sum does not overflow in single precision.
     """
     if isinstance(found.factor, Node):
         square = graph.mul((found.factor, graph.pow(found.base, graph.const(2))))
@@ -171,8 +171,8 @@ def _as_node(graph: Graph, factor: Any) -> Node:
 
 
 def _growing(graph: Graph, factors: Sequence[Node], u: Node) -> tuple[Node, Node, int]:
-    """Return ``(factor, leading coefficient, degree)`` for the first of `factors` that grows with `u`: ``u**n``, or ``k
-    + c*u**2`` with a number k of any sign. The degree is 0 if there is none.
+    """Return ``(factor, leading coefficient, degree)`` for the first of `factors` that grows with `u`: degree n for
+    ``u**n``, 2 for ``k + c*u**2`` with a number k. Return ``(1, 1, 0)`` if none does.
     """
     for factor in factors:
         if factor is u or (factor.op == "pow" and factor.args[0] is u and _exponent(factor) > 0):

@@ -95,8 +95,8 @@ class _Densities:
         return factor.args[0] if factor.op == "pow" else factor
 
     def is_needed(self, factor: Node) -> bool:
-        """Return whether the base of the power `factor` (or `factor` itself) is computed in any case: several nodes use
-        it, or it is read from an array.
+        """Return whether `factor` is computed even if a product with it is rewritten: it is read from an array, or
+        several nodes use it. For a power, the uses of its base count.
         """
         return self.uses[self.base(factor)] > 1 or factor.op == "read"
 

@@ -248,9 +248,9 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that hold where `row`, one of them, is tested: all others in a guard (`variables`
-    is empty), those of outer loops in a loop nest over `variables`. Constraints that contain `entry`, a read of an
-    integer tensor, are left out.
+    """Yield the constraints in `rows` that already hold where `row`, one of them, is tested: those of outer loops in a
+    loop nest over `variables`; all others in a guard, for which `variables` is empty. Constraints with the
+    integer-tensor entry `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 

@@ -109,8 +109,8 @@ def _inverse(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 
 
 def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Uses) -> ContractionParts | None:
-    """Return `product` with ``inv(F R) F`` or ``F inv(R F)`` replaced by ``inv(R)``, for square matrices; None if it
-    has no such operands or something else uses the inverse.
+    """Return `product` with ``inv(F R) F`` or ``F inv(R F)`` replaced by ``inv(R)``, for square matrices. None if it
+    has no such operands, or if the inverse has further uses; `uses` counts them.
     """
     parts = product.parts
     inverses = [(n, node.args[0], own) for n, (node, own) in enumerate(parts) if node.op == "inv" and len(own) == 2]

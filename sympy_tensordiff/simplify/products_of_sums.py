@@ -84,9 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split `factor`, a guard or select in a sum over `limits`. Return the factors of its value that may be moved
-        out of both the sum and the condition, then the guard or select of the remaining factors; ``[factor]`` if no
-        factor may be moved.
+        """Split `factor`, a guard or select in a sum over `limits`: ``[i < j]*a*x[i]`` gives ``[a, [i < j]*x[i]]`` in a
+        sum over i. The factors that may leave both the sum and the condition come first. Return ``[factor]`` if there
+        are none.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -252,8 +252,9 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits` (or first over the innermost index alone) if the sums of
-        its terms cancel, except for at most one. None if they do not.
+        """Return the sum of the addition `body` over `limits`, taken term by term, if terms cancel so that at most one
+        of these sums remains. Otherwise, try that for the sum over the innermost index alone. None if terms cancel in
+        neither. `facts` are known constraints.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))

@@ -59,9 +59,7 @@ class Term(NamedTuple):
 
 def with_short_quotients(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None) -> list[Node]:
     """Return `roots` with sums and products replaced by equal forms with fewer operators, such as one fraction for
-    several.
-
-    `nodes` are all nodes below the roots, arguments first, if known.
+    several. `nodes` are all nodes below `roots`, arguments first; None to find them here.
     """
     nodes = reachable(*roots) if nodes is None else nodes
     # Derivatives of squared arccosines have forms of their own, which are finite at both ends.
@@ -539,7 +537,9 @@ def _key(powers: Powers) -> Monomial:
 
 
 def _times(one: Term, other: Term) -> Term:
-    """Return the product of the terms `one` and `other`."""
+    """Return the product of two terms: the coefficients are multiplied, the exponents of equal bases are added. Bases
+    with the exponent 0 are left out.
+    """
     powers = dict(one.powers)
     for base, power in other.powers.items():
         powers[base] = powers.get(base, Fraction(0)) + power

@@ -92,9 +92,8 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether the constraint `row` is an instance of `read`, a bound that holds for all values of its
-        variables in its ranges and conditions: some values make both equal, and `facts` and `conditions` imply the
-        rest.
+        """Return whether the constraint `row` is an instance of the general bound `read`: for some values of the
+        variables of `read`, the two are equal, and `facts` and `conditions` imply the ranges and conditions of `read`.
 
         Return False after a limited number of tries.
         """
@@ -113,9 +112,9 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield each extension of `forms`, a dictionary from some variables of `read` to index forms, to all variables
-        in its constraints. The forms of further variables are found by matching a constraint of `read` with one of
-        `facts`.
+        """Yield each extension of `forms`, a dictionary from some variables of `read` to index forms, to the variables
+        in its constraints. New forms come from matches of a constraint with one of `facts`: ``i < n`` and ``k < n``
+        give ``{i: k}``.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -259,9 +258,9 @@ class _Explicit:
         return None
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
-        """Return ``(form, constraints)`` for each of `rows` that contains an integer-tensor entry, such as ``p[i]``:
-        its form, and the constraints that hold when it is tested. `rows` belong to a guard or bound loops over
-        `variables`; `facts` hold around them.
+        """Return ``(form, constraints)`` for each constraint among `rows` that contains an entry of an integer tensor,
+        such as ``p[i]``: its affine form, and the constraints that hold where it is tested. `rows` belong to a guard or
+        bound loops over `variables`; `facts` hold around them.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -276,9 +275,11 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Split `node` by whether the tensor entry `entry` is in bounds: yield
-        ``(constraints of the case, rows to test there)``. In bounds, all of `rows` are tested; out of bounds, only the
-        rows without `entry`, or None if a row with it is false there.
+        """Split the computation of `node` into cases in which the integer-array entry `entry` is in bounds or out of
+        bounds. Yield ``(constraints, tests)`` for each: the constraints of the case, and those of `rows` to test in it,
+        None if one of `rows` is false in the whole case.
+
+        In bounds, all of `rows` are tested; out of bounds, only the rows without `entry`.
 
         A result is right whatever value an entry outside of its tensor has,
         since its function does not depend on that. The value taken is below all numbers: no equation holds there, the

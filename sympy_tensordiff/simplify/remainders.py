@@ -53,10 +53,9 @@ def systems_by_remainders(
 
 
 def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """Return the systems of constraints that make the form ``rest`` divisible by `modulus`, one for each combination of
-    residues of its symbolic coefficients. None if these depend on `variables` or there are too many.
-
-    None if a coefficient depends on `variables` itself, or if there are more than ``CASES_LIMIT`` choices.
+    """Return the conditions under which ``rest`` is divisible by `modulus`, as a list of cases: systems of constraints,
+    one for each combination of remainders of the symbolic coefficients of `variables`. None if ``rest`` is not linear
+    in `variables`, or if there are more than ``CASES_LIMIT`` cases.
     """
     factors: dict[int, Affine] = {}
     for v in sorted(rest.atoms().intersection(variables)):
@@ -102,7 +101,9 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def with_equation(form: Affine) -> Affine:
-        """Return `form` with the variable `v` eliminated by the equation; `form` itself if that needs a division."""
+        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; `form` itself if its coefficient of
+        ``v`` is not a multiple of that in the equation.
+        """
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
 
@@ -119,9 +120,9 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Eliminate the variable `v` from the constraint `row` by the `equation` for it. A row linear in `v` is multiplied
-    by the coefficient of `v` in the equation, so that no division is needed; otherwise `value`, which the equation
-    gives for `v`, is substituted.
+    """Return the constraint `row` without the variable `v`, which `equation` determines. A row linear in `v` is scaled
+    so that a multiple of the equation can be subtracted without a division. For other rows, the substitution `value`,
+    from ``v`` to a quotient, is applied.
     """
     parts = slope(row.form, v)
     if parts is None:

@@ -117,8 +117,8 @@ class Powers(dict[Node, Number]):
 
 
 class Variable(NamedTuple):
-    """The variable ``u`` in which a function is expanded in a series. ``node`` is ``u`` itself, ``powers`` has its
-    bases with their exponents.
+    """The variable ``u`` in which a function is expanded in a power series. ``node`` is ``u`` itself, and ``powers``
+    maps its bases to their exponents: ``{x: 1, y: -1}`` for ``u = x/y``.
 
     ``u`` may be a product: then ``lead`` is one of its bases, whose powers are recognised as those of ``u``, and
     ``others`` is the product of the other ones; else ``lead`` is ``u`` itself, and ``others`` is 1.
@@ -401,7 +401,7 @@ def _multiplied_out(graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def _is_quotient(node: Node) -> bool:
-    """Whether `node` is a power with a negative exponent, or a product with one."""
+    """Whether `node` is a power with a negative exponent, or a product with such a power as a factor."""
     parts = node.args if node.op == "mul" else (node,)
     return any(part.op == "pow" and part.args[1].op == "const" and part.args[1].data < 0 for part in parts)
 
@@ -436,8 +436,8 @@ def _first_groups(
 
 
 def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return `addend` as terms ``rest*u**order*f(u)*...`` of a power series in u, the `variable`. It is cached there,
-    because many sums have an addend in common.
+    """Return `addend` as a list of terms ``rest*u**order*f(u)*...`` of a power series in u, the `variable`. The list is
+    cached in ``variable``, because many sums have an addend in common. ``parts`` maps nodes to their subexpressions.
     """
     known = variable.powers.terms
     if addend not in known:
@@ -536,8 +536,8 @@ def _joined_group(
 
 
 def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
-    """Return scalars and array entries in `node` that may be large, for a series in 1/b: those that occur in sums under
-    a power or logarithm, the first `MAX_LETTERS` of them.
+    """Return the first `MAX_LETTERS` scalars and array entries b that occur in `node` under a power or in a logarithm.
+    They may be large; a series in 1/b is then used.
     """
     sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
     letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
@@ -545,8 +545,9 @@ def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` for large values of ``b`` as terms ``rest*u**order*f(u)*...``, where ``u = 1/b`` is
-    `variable`. A logarithm of a sum such as ``b + 1`` gives two terms, any other node gives one.
+    """Rewrite the term `node` for large ``b`` in terms of ``u = 1/b``, the `variable`: as ``rest*u**order*f(u)*...``,
+    where each f has a power series. Return a list of one such term, or of two for a logarithm of a sum such as ``b +
+    1``.
     """
     base = variable.lead
     if base not in parts[node]:
@@ -635,8 +636,8 @@ class ArithmeticParts(dict[Node, frozenset[Node]]):
         """The variables so far: nodes of one graph have most of them in common."""
 
     def variable(self, found: Variable) -> Variable:
-        """Return the stored variable that is equal to ``found``, with the series that are known for it; if there is
-        none, store ``found`` and return it.
+        """Return the stored variable of power series that is equal to ``found``, so that the series known for it can be
+        used again. If there is none, store ``found`` and return it.
         """
         return self._variables.setdefault((found.node, found.lead, found.side), found)
 

@@ -75,9 +75,9 @@ def _scalar(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _power(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a power, and whether it is flat (derivative 0 where the value is 0), from the same facts of
-    its base, ``arguments[0]``. If the exponent is not constant, a nonnegative base passes on its facts, and otherwise
-    nothing is known.
+    """Return the sign of the power `node`, and whether it is flat (derivative 0 where the value is 0). ``arguments[0]``
+    has the same facts about its base. For an exponent that is not constant, the facts of a nonnegative base are
+    returned; else nothing is known.
     """
     base, exponent = arguments[0], node.args[1]
     if exponent.op != "const":

@@ -209,8 +209,8 @@ def _merge_group(
     alike = _branches(graph, bodies, selected)
 
     def merged(inner: Node) -> Node:
-        """Return `inner`, the body that is left after sums over equal ranges were merged, with the sums inside of it
-        merged likewise and common factors taken out.
+        """Return `inner`, the body of a merged sum, with common factors taken out. If it is an addition, sums over
+        equal ranges in it are merged first, down to a limited depth.
         """
         is_addition = inner.op == "add" and levels
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
@@ -262,9 +262,9 @@ condition and the branch: 0 where it is true, 1 where it is false.
 
 
 def _branches(graph: Graph, bodies: Sequence[_Body], selected: bool) -> dict[Branch, list[PowerProduct]]:
-    """Return the summands `bodies`, grouped by the conditions under which they are added. Summands that choose by the
-    same condition on values are split into its two branches. With `selected`, guards by an equation ``p == a[t]`` count
-    as factors.
+    """Group the summands `bodies` by the conditions under which they are added; return a dictionary from the conditions
+    to the summands. A summand ``a if c else b`` is split in two if another one has the same ``c``. With `selected`,
+    guards ``p == a[t]`` count as factors.
     """
     choices = [(body, *graph.split_coefficient(body.node)) for body in bodies]
     counts = Counter((body.tests, choice.args[0]) for body, _, choice in choices if choice.op == "select")

@@ -199,8 +199,8 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
 
 
 def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
-    """Return the operands ``parts`` of a product, each inner product replaced by its own operands. Summed labels of
-    inner products get new names, unique for `level`.
+    """Return the operands ``parts`` of a product, with each inner product replaced by its own operands. Summed labels
+    of inner products get new names, which differ for different values of ``level``.
     """
     found: list[Operand] = []
     for n, (node, labels) in enumerate(parts):

@@ -71,8 +71,9 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return the guarded `term` of a formula at the indices `axes` as a guard around the read of a smaller table: it
-    lacks the axes that equations of the guard determine, such as i for ``[i == j]``. None if there are no such axes.
+    """Return `term`, a guarded term of the formula of a table at the indices `axes`, as a guard around an entry of a
+    smaller table. This lacks the axes that equations of the guard determine, such as i for ``[i == j]``. None if that
+    saves nothing.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
@@ -197,8 +198,8 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Return whether `tensor` and all tensors from which it is computed have one use each, so that writing out an entry
-    computes nothing twice. ``users`` has the number of uses.
+    """Return whether `tensor` and all tensors from which it is computed are used only once, so that writing out an
+    entry computes nothing twice. ``users`` has the number of uses of each node.
 
     Only the nodes that `mixed` maps to True, comprehensions and operations on these, are checked.
     """

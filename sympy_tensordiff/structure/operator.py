@@ -246,7 +246,7 @@ class BlockOperator(StructuredOperator):
         return self._whole.diagonal()[self._rows]
 
     def block(self, i: int, j: int) -> BlockOperator:
-        """Return the block itself for (0, 0); raise `ArgumentError` for any other number."""
+        """Return this block for (0, 0), the only position in it; raise `ArgumentError` for any other ``(i, j)``."""
         if (i, j) != (0, 0):
             raise ArgumentError(f"block ({i}, {j}): a block has one block, (0, 0)")
         return self

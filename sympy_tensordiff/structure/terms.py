@@ -150,7 +150,9 @@ class DerivativeTerm(NamedTuple):
         return self.renamed(Replacement(Substitution(names)))
 
     def renamed(self, names: Callable[[Any], Any]) -> DerivativeTerm:
-        """Return a copy of the term with the substitution ``names`` of its indices made in all expressions."""
+        """Return a copy of the term in which the function ``names``, a substitution of indices, is applied to every
+        expression.
+        """
         binders = tuple(IndexRange(*map(names, binder)) for binder in self.binders)
         row, column = (BlockIndex(p.tensor, tuple(map(names, p.indices))) for p in (self.row, self.column))
         return DerivativeTerm(

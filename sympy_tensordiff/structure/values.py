@@ -84,8 +84,9 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the index values to pass to the compiled function as its last arguments: the ``points`` of each group.
-        A group that consists of all combinations of index values is left out, since loops enumerate it.
+        """Return the last arguments of the compiled function, arrays of index values. ``points`` has these arrays for
+        each group of terms. The arrays of a group that consists of all combinations of index values are left out, since
+        loops enumerate it.
         """
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
@@ -198,7 +199,9 @@ class EntryEvaluator:
 
     @cached_property
     def _kernel(self) -> ValueKernel:
-        """The compiled function for the values of all groups of terms that have any points at the current sizes."""
+        """The compiled function that computes the values of all terms, without groups of terms that have no points at
+        the current sizes.
+        """
         return self._make_kernel(self._groups)
 
     @cached_property
@@ -301,8 +304,8 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Return, for each node, the roots and the ``stored`` nodes for which it would be computed: those that contain it,
-    with no stored node in between. All nodes are given by their ``id``.
+    """Return a dictionary from each node to its consumers: the stored or root nodes whose computation evaluates it. A
+    node that only a ``stored`` node uses has this one as its consumer. All nodes are given by their ``id``.
     """
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):

@@ -171,15 +171,15 @@ def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condit
 
 
 def conditions_at(stored: Iterable[Condition], index: Sequence[Affine]) -> list[Condition]:
-    """Return the conditions ``stored``, which are formulated for all entries of an array by variables for its axes, for
-    the one entry at `index`.
+    """Return the conditions ``stored`` for the one array entry at `index`. They are written for a general entry, with a
+    variable for each axis, and `index` is inserted for these variables.
     """
     images = {axis_name(number): form for number, form in enumerate(index)}
     return [mapped(one, images) for one in stored]
 
 
 def conditions_in(condition: Scalar) -> Conditions:
-    """Return the conditions that the boolean expression `condition`, made by `as_scalar`, joins by "and"."""
+    """Return the set of conditions that `as_scalar` has joined by "and" to the boolean expression `condition`."""
     return frozenset([*condition_rows(condition, True), *(mapped(one, {}) for one in nonzero_forms(condition))])
 
 

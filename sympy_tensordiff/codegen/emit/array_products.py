@@ -103,9 +103,9 @@ def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
 def _split_masked_products(
     is_negative: bool, factors: Sequence[Scalar], additions: Additions
 ) -> tuple[bool, list[Scalar]]:
-    """Take factors out of conditions: in a product, ``a*b if c else 0`` becomes ``(a if c else 0)*b`` for polynomials
-    ``b`` that vary along dimensions along which ``c`` does not. Return ``(is_negative, factors)``, the sign and the
-    factors of the product.
+    """Take factors out of conditions: ``a*b if c else 0`` becomes ``(a if c else 0)*b`` if ``b`` is a polynomial that
+    varies along dimensions along which ``c`` does not. Return ``(is_negative, factors)``, the sign and the new factors
+    of the product.
     """
     found = list[Scalar]()
     for factor in factors:
@@ -172,9 +172,9 @@ class Arrangement(NamedTuple):
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Return whether this ``einsum`` is faster than an ordinary sum of products, which the library's compiler fuses
-        with its terms. True for a matrix product; otherwise False if an operand is a large computed array, or if all
-        operands vary along the same dimensions and one is computed.
+        """Return whether this ``einsum`` is faster than products and sums that the library's compiler fuses. A matrix
+        product is. Others are not if an operand is a large computed array, or if all operands vary along the same
+        dimensions and one is computed.
         """
         is_wide = any(operand.is_computed and operand.is_wide for operand in self.operands)
         is_one = any(operand.is_computed for operand in self.operands) and len({o.dims for o in self.operands}) == 1
@@ -202,9 +202,11 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Group the factors of the product into the operands of one array operation, such as ``einsum``, so that it
-        takes the fewest operations: one or two operands, or more if the library's compiler fuses sums. Return None if
-        no factor is an array, there are too many, or an ordinary sum is as good.
+        """Group the factors of a product into the operands of one array operation, such as ``einsum``, and return the
+        `Arrangement` with the fewest operations. Return None if no factor is an array, if there are too many, or if an
+        ordinary sum is as good.
+
+        It has one or two operands, or more if the library's compiler fuses sums.
         """
         with self.values.inside(self.frame):
             varying = [factor for factor in self.factors if self.values.varies(factor)]
@@ -227,9 +229,9 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum with one operand for all factors that vary along the same dimensions; the library then
-        chooses the order of products. None if there are fewer than `fewest` operands, or one would be a large
-        temporary.
+        """Return an einsum in which all factors that vary along the same dimensions form one operand; the library
+        chooses the order of its products. None if it has fewer than `fewest` operands, or if an operand would be a
+        large temporary.
 
         A temporary is large if it is larger than what it is computed from, and than the other operands.
         """

@@ -117,8 +117,8 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: Frame) -> Iterator[None]:
-        """Context manager: print values inside of it as arrays over the dimensions of ``frame``. Arrays of indices that
-        they need are defined at the present end of the frame's block.
+        """Context manager: values printed inside of it are arrays over the dimensions of ``frame``. Arrays of indices
+        that they need are defined at the present end of the frame's block.
         """
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
@@ -130,7 +130,9 @@ class VectorPrinter(ScalarPrinter):
         self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """Return the vectorised dimensions along which the value of ``node`` may differ."""
+        """Return the dimensions along which the value of ``node`` may differ, among the index ranges that the current
+        array operation runs over.
+        """
         forms: list[Affine] = []
         for part in subexpressions(node):
             forms += [part.form] if isinstance(part, IndexValue) else part.index if isinstance(part, Load) else []
@@ -219,9 +221,8 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` for reading ``home``, an array of stored values, in the current loops: its index in
-        terms of the current dimensions, and its shape. An axis along which the value does not vary has index 0 and
-        length 1.
+        """Return ``(index, shape)`` to read the stored value ``home`` inside of the current loops. ``index`` is in
+        terms of their dimensions. An axis along which the value is constant has the index 0 and the length 1.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -353,8 +354,9 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``{axis: (dimension, c)}`` for those axes of a read at `index` along which all i are read at ``(i + c)
-        % extent``: a roll of the axis by c replaces this read. ``extents`` are those of the array.
+        """Return ``{axis: (dimension, c)}`` for the axes along which a read at `index` goes around periodically, at
+        ``(i + c) % extent`` for all i. The read is then printed as a roll of that axis by c. ``extents`` are those of
+        the array.
         """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
@@ -454,8 +456,9 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return for each dimension a list of how much each form in `index` grows from one value of the dimension to
-        the next; None if one of these numbers is not constant.
+        """Return for each dimension a list with the step of each form in `index`: how much the form grows from one
+        value of the dimension to the next. None if a step is not constant or, in a pure dialect, if an index is moved
+        by data.
         """
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
@@ -527,8 +530,8 @@ class VectorPrinter(ScalarPrinter):
             self.mask_conditions[name] = frozenset(conditions) | self.mask_conditions[outer.name]
 
     def is_safe_without(self, mask: Scalar, value: Scalar, safe: Scalar) -> bool:
-        """Return whether `value` may be read where the mask `mask` is false, so that it needs no replacement by the
-        number `safe`: it is an entry of an array that is proved to contain `safe` there.
+        """Return whether `value` is safe to read even where `mask` is false: it is an entry of an array that provably
+        contains the number `safe` there. Then the read needs no replacement by `safe`.
         """
         if not isinstance(value, Load) or value.array not in self.stored_conditions or safe != SAFE_ENTRY:
             return False
@@ -595,8 +598,8 @@ class VectorPrinter(ScalarPrinter):
 
 
 def is_static(condition: Scalar) -> bool:
-    """Return whether a condition is decided by integers that are known before the array operations, and not by array
-    values.
+    """Return whether integers alone decide `condition`, as in ``i < n``, so that it can be tested before the array
+    operations. A condition on array values cannot.
     """
     parts = [part for part in subexpressions(condition) if isinstance(part, IndexValue)]
     return as_integer_or_condition(condition) is not None and not data_entries(part.form for part in parts)

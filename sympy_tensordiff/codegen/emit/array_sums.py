@@ -116,9 +116,9 @@ class Narrowing:
         """
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return the lower (``sign`` -1) or upper (1) ``bounds`` of a loop in a form that does not depend on the
-            array entry: the least or greatest value of each over all entries. ``name`` becomes part of the names of new
-            variables.
+            """Return the lower (``sign`` -1) or upper (1) ``bounds`` of a loop, made independent of the array entry:
+            each bound is replaced by its least or greatest value over all entries. ``name`` becomes part of the names
+            of new variables.
             """
             if self.values.dialect.is_pure:  # the others contain the range
                 bounds = [bound for bound in bounds if bound_of_data(bound.form, sign) is not None] or bounds
@@ -149,8 +149,8 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
-        """Return ``(range, frame)`` of a loop whose bounds are the same for all entries computed together: its range,
-        and the context in which its body is printed. The body runs only if the range is not empty.
+        """Return ``(range, frame)`` for a loop that is printed as one array operation, since its bounds are the same
+        for all entries. ``frame`` is the context in which to print its body, which runs only if the range is not empty.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
@@ -445,9 +445,9 @@ class Additions:
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
     def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
-        """Return ``(text, dimensions)`` for adding the array ``text`` to a part of the accumulator ``name``: the text
-        of the array, padded to the shape of the accumulator with values that do not change it (0 in a sum), and the
-        dimensions along which the array varies.
+        """Return ``(new text, dimensions)`` for adding the array ``text`` to a part of the accumulator ``name``. The
+        new text is the array padded to the shape of the accumulator, by values that change nothing (0 in a sum); it
+        varies along the ``dimensions``.
 
         XLA fuses padded arrays. It computes what ``x.at[a:b].add`` adds by an operation of its own, a scatter: programs
         with stencils took 1.14 times as long, and their compilation 1.35 times.

@@ -242,7 +242,7 @@ class KernelPrinter:
         self.recurrences = find_recurrences(kernel, self.box, self.depends, prover)
 
     def print(self) -> str:
-        """Return the text of the kernel's function, and store its parameters in ``passed``."""
+        """Return the text of the kernel's function, and store the names of its parameters in ``self.passed``."""
         block = TextBlock()
         inner = block.child("")
         task = task_text(self.kernel, self.names)
@@ -326,9 +326,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """If all guarded loops in `body` have the same rare condition, print `body` twice and return True: without
-        these loops, for the case that the condition holds at no entry, and complete, in the ``else`` branch. Otherwise
-        print nothing and return False.
+        """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
+        the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was possible; if
+        not, nothing is printed.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -599,8 +599,9 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
-        """Print a loop over ``i`` of ``s[2*i + a] += v(i, a)`` as a Python loop over the few ``a``, with array
-        operations over all ``i``, the range of ``wide``. Return False, and print nothing, for a loop of another form.
+        """Print `loop`, a loop over ``i`` of ``s[2*i + a] += v(i, a)``, as a Python loop over the few values of ``a``.
+        Each iteration is an array operation over all ``i``, the range of the loop `wide`. Return False, and print
+        nothing, for a loop of another form.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.
@@ -643,8 +644,9 @@ class KernelPrinter:
         return True
 
     def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
-        """Print a loop as a reduction over one more dimension of array operations, in blocks if an array would be
-        large. Only the terms for which the constraints ``rows`` hold are added. Always return True.
+        """Print a reduction loop as array operations with one more dimension, in blocks if an array would be large.
+        Only the terms for which the constraints ``rows`` hold are added. ``frame`` is the context for printing. Always
+        return True, which says that the loop has been printed.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):

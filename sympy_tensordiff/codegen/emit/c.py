@@ -203,7 +203,7 @@ class CFile:
 
     @property
     def last_code(self) -> str:
-        """The return code, as a C expression, of the function that runs all steps, once these have succeeded."""
+        """The return code, as a C expression, that the function of all steps returns after they have succeeded."""
         return "0"
 
     @property

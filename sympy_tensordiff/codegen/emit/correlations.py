@@ -152,8 +152,12 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append the inner loops of a correlation, longest first, and return the text block inside of the innermost
-        one. There is one for each index that neither a block nor the number of the task determines.
+        """Append the ``for`` loops of a correlation inside of its blocks, and return the text block inside of the
+        innermost one. There is one loop for each index whose value follows neither from a block nor from the number of
+        the task.
+
+        Longer loops are further outside; only those on which a solved index depends come before. Without
+        ``self.block``, the innermost loop runs over blocks of rows.
         """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
@@ -189,8 +193,9 @@ class _TiledCorrelation:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """Return the text of the call that adds one block of the product of ``left`` and ``right`` to a block of the
-        array ``own``, which contains the sums of one task. ``strides`` maps arrays to the texts of their strides.
+        """Return the text of a call that multiplies a block of ``left`` by a block of ``right``, and adds the product
+        to a block of ``own``, the array with the sums of one task. ``strides`` maps the names of arrays to the texts of
+        their strides.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}

@@ -311,8 +311,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
                 return self.new(f"select i1 {is_one}, {self.real} 1.0, {self.real} 0.0")
 
             def target(index: Sequence[Affine]) -> Sequence[Affine]:
-                """Return the index in the array of the result at which the entry `index` of the solution is stored: the
-                indices of the batch and `index`, in the order of the result's axes.
+                """Return the index at which the array of the result stores the entry `index` of the solution: the batch
+                indices and `index`, in the order of the result's axes.
                 """
                 found = [*batch, *index]
                 return [found[axis] for axis in step.axes] if step.axes else found

@@ -129,7 +129,9 @@ class _LlvmTranslation:
         return self.call(node)
 
     def compared(self, test: str, one: str, other: str, kind: str) -> str:
-        """Emit the comparison of two values of one kind by ``test``, such as "lt", and return its i1 value."""
+        """Emit the comparison of ``one`` and ``other`` by ``test``, such as "lt", and return its i1 value. Both are
+        numbers of the ``kind``, such as "real".
+        """
         if kind in ("real", "double"):
             return self.new(f"fcmp {'une' if test == 'ne' else f'o{test}'} {self.types[kind]} {one}, {other}")
         sign = "" if test in ("eq", "ne") else "u" if kind == "natural" else "s"

@@ -172,8 +172,9 @@ class EntryPrinter(LlvmNestPrinter):
         self, steps: Sequence[tuple[Step, StepFunction]], groups: Sequence[Sequence[Array]]
     ) -> EntryPrinter:
         """Print the body of the entry point that runs all ``steps``, pairs of a step and its LLVM function, and return
-        this printer. ``groups`` are the temporaries: the arrays of one group share memory. All of it is passed as the
-        last argument of the call.
+        this printer. ``groups`` are the temporaries: the arrays of one group use the same memory.
+
+        All of the temporaries' memory is passed as the last argument of the call.
         """
         self.read_arguments()
         if groups:
@@ -349,8 +350,8 @@ class TaskPrinter(LlvmNestPrinter):
     """
 
     def range_count(self, driver: LlvmNestPrinter, function: StepFunction) -> str:
-        """Emit the number of ranges into which the work of a step is divided for threads, as code of the function that
-        ``driver`` prints; return the value.
+        """Emit code that computes into how many ranges the work of the step ``function`` is divided for threads, and
+        return the value. The code becomes part of the function that ``driver`` prints.
         """
         extent = driver.form(function.extent)
         if function.division == "strips":

@@ -272,8 +272,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         real, flags = self.module.real, f"reassoc {FLAGS}"
 
         def entry(pointer: str, first: str, second: str, step: str, swaps: bool) -> str:
-            """Emit the read of a matrix entry at the indices ``first`` and ``second``, and return its value. With
-            ``swaps``, the matrix is stored transposed, and the indices are exchanged.
+            """Emit the read of the entry ``(first, second)`` of the matrix at ``pointer``, and return its value. Rows
+            are ``step`` entries apart in memory. With ``swaps``, the matrix is stored transposed, and the two indices
+            are exchanged.
             """
             first, second = (second, first) if swaps else (first, second)
             return self.new(f"load {real}, ptr {self.pointer_at(pointer, self.add(self.times(first, step), second))}")

@@ -69,7 +69,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
     """Emits scalar expressions as LLVM instructions."""
 
     def convert(self, value: Value, kind: str) -> str:
-        """Emit the conversion of a number to the type ``kind``, if it is of another type, and return its value."""
+        """Return the text of the number ``value`` in the LLVM type ``kind``; emit a conversion if its type differs."""
         text, own = value
         if own == kind:
             return text
@@ -78,23 +78,27 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"{'fpext' if kind == 'double' else 'fptrunc'} {own} {text} to {kind}")
 
     def unify(self, *values: Value) -> tuple[list[str], str]:
-        """Return ``(values, kind)``: numbers converted to the widest of their types, and that type."""
+        """Convert numbers to a common type: double if one of them is a double, else the type of the first. Return
+        ``(texts, type)``.
+        """
         kind = "double" if "double" in {kind for _, kind in values} else values[0][1]
         return [self.convert(value, kind) for value in values], kind
 
     def binary(self, operation: str, left: Value, right: Value, flags: str = FLAGS) -> Value:
-        """Emit a floating-point operation on two numbers, and return its value."""
+        """Emit a floating-point instruction such as ``fadd`` on two numbers, converted to a common type. Return the
+        result as ``(text, type)``.
+        """
         (one, other), kind = self.unify(left, right)
         return self.new(f"{operation} {flags} {kind} {one}, {other}"), kind
 
     def number(self, value: int | Fraction | float) -> Value:
-        """Return a constant in the type of the results; raise UnsupportedError if it is too large."""
+        """Return a constant as ``(text, type of the results)``; raise UnsupportedError if it is too large."""
         if value == value:
             signed_text(value)  # refuses what is too large
         return real_text(float(value), self.real), self.real
 
     def scalar(self, node: Scalar) -> Value:
-        """Emit an expression, and return its value."""
+        """Emit the instructions that compute the expression ``node``, and return its value as ``(text, type)``."""
         if isinstance(node, Number):
             return self.number(node.value)
         if isinstance(node, IndexValue):
@@ -122,7 +126,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.parameter(name, "r"), self.module.real
 
     def operation(self, node: Operation) -> Value:
-        """Emit an operation, and return its value."""
+        """Emit the instructions for an operation, such as a sum, a select or a function call. Return its value as
+        ``(text, type)``.
+        """
         function, arguments = node.function, node.arguments
         if node == INFINITY:
             return real_text(math.inf, self.real), self.real
@@ -144,8 +150,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.call_function(function, values)
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> Value:
-        """Emit ``value if condition else otherwise``, and return its value. Only the selected branch is computed,
-        unless both are free of cost, or `is_computed_unconditionally` says that both are.
+        """Emit ``value if condition else otherwise``, and return its value. Both branches are computed if they are
+        numbers or names, or if `is_computed_unconditionally` allows it; otherwise only the selected one.
         """
         is_free = isinstance(value, Number | Name) and isinstance(otherwise, Number | Name)
         if is_free or self.is_computed_unconditionally(condition, value, otherwise):
@@ -156,7 +162,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(test, lambda: self.scalar(value), lambda: self.scalar(otherwise))
 
     def truth(self, condition: Scalar) -> str:
-        """Emit a condition as a boolean, and return its i1 value. A condition that an array stores is a number, and is
+        """Emit a condition, and return the text of its boolean (i1) value. A condition that is stored as a number is
         compared with 0.
         """
         value, kind = self.scalar(condition)
@@ -165,9 +171,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def is_computed_unconditionally(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
-        """Return whether ``value`` is computed also where ``condition`` is false: in a loop that LLVM can make vectors
-        of, if the condition is true in nearly all iterations, and ``value`` consists of arithmetic and of reads that
-        are in bounds in all iterations.
+        """Return whether to compute ``value`` without a branch, so also where ``condition`` is false: then LLVM can
+        vectorise the loop. The condition must be true in nearly all iterations, and every part of ``value`` safe to
+        compute in all of them (`is_total`).
 
         Behind a branch, LLVM would need masked reads, and most often decides against vectors: sums over triples of
         atoms take 0.4 of the time.
@@ -180,7 +186,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         )
 
     def is_nearly_always_true(self, condition: Scalar) -> bool:
-        """Return whether a condition says that loop variables or sizes differ, as ``i != j and i != k``."""
+        """Return whether ``condition`` only says that integers differ, as ``i != j and i != k``; it is then true in
+        nearly all iterations of a loop.
+        """
         if isinstance(condition, Name):
             return condition.name in self.booleans and self.is_nearly_always_true(self.booleans[condition.name])
         if not isinstance(condition, Operation):
@@ -191,8 +199,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return condition.function == "ne" and all(form is not None and not form.hidden() for form in found)
 
     def is_total(self, part: Scalar) -> bool:
-        """Return whether one node of an expression may be computed in iterations that do not need it, in vectors: it
-        neither reads out of bounds there, nor divides integers, nor calls a function that has no vector form.
+        """Return whether ``part``, one node of an expression, may be computed in vectors also in iterations that do not
+        need it: it never reads out of bounds, divides no integers, and calls no function without a vector form.
         """
         if isinstance(part, Load):
             return self.is_inside(part.array) and not any(form.hidden() for form in part.index)
@@ -203,14 +211,18 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return isinstance(part, Number | Name | Identity)
 
     def truth_without_branches(self, condition: Scalar) -> str:
-        """Emit a condition as a boolean, and return its i1 value; all operands of "and" are evaluated."""
+        """Emit a condition, and return the text of its boolean (i1) value. All operands of an "and" are evaluated, so
+        that it needs no branch.
+        """
         if not isinstance(condition, Operation) or condition.function != "and":
             return self.truth(condition)
         found = list(map(self.truth_without_branches, condition.arguments))
         return reduce(lambda one, other: self.new(f"and i1 {one}, {other}"), found)
 
     def condition_of(self, node: Operation) -> str:
-        """Emit a condition, and return its i1 value; operands of "and" and "or" are evaluated only if needed."""
+        """Emit a comparison, "not", "and" or "or", and return the text of its boolean (i1) value. Operands of "and" and
+        "or" are evaluated only if needed.
+        """
         function, arguments = node.function, node.arguments
         if node in (TRUE, FALSE):
             return "true" if node == TRUE else "false"
@@ -224,7 +236,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit the condition that all arguments but the first are true, and return its value and type."""
+            """Emit the "and" or "or" of all arguments but the first, and return its value as ``(text, type)``."""
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":
@@ -232,7 +244,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(first, lambda: ("true", "i1"), rest)[0]
 
     def comparison(self, function: str, left: Scalar, right: Scalar) -> str:
-        """Emit a comparison, and return its i1 value. Integers are compared as integers."""
+        """Emit the comparison of two expressions by ``function``: "lt", "le", "eq" or "ne". Return the text of its
+        boolean (i1) value. Integers are compared as integers.
+        """
         of_integers, of_numbers = COMPARISONS[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
             return self.new(f"icmp {of_integers} i64 {self.form(a)}, {self.form(b)}")
@@ -240,11 +254,11 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"fcmp {of_numbers} {kind} {one}, {other}")
 
     def negative(self, value: Value) -> Value:
-        """Emit a number with the opposite sign, and return its value."""
+        """Emit the negation of the number ``value``, and return the result as ``(text, type)``."""
         return self.new(f"fneg {FLAGS} {value[1]} {value[0]}"), value[1]
 
     def sum(self, arguments: Sequence[Scalar]) -> Value:
-        """Emit a sum, from left to right, and return its value."""
+        """Emit the sum of ``arguments``, added from left to right, and return its value as ``(text, type)``."""
         total: Value | None = None
         for argument in arguments:
             negative, positive = split_off_sign(argument)
@@ -257,7 +271,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return total
 
     def product(self, node: Scalar) -> Value:
-        """Emit a product, divided by its factors with negative exponents, from left to right; return its value."""
+        """Emit a product, and return its value as ``(text, type)``. Factors with negative exponents become divisions at
+        the end: ``x*y**-1`` is ``x/y``.
+        """
         negative, node = split_off_sign(node)
         factors = node.arguments if isinstance(node, Operation) and node.function == "mul" else (node,)
         inverses = [divisor_of_power(factor) if len(factors) > 1 else None for factor in factors]
@@ -268,7 +284,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return reduce(lambda one, other: self.binary("fdiv", one, other), below, value)
 
     def power(self, base: Scalar, exponent: Scalar) -> Value:
-        """Emit a power, and return its value; roots, reciprocals and integer powers are computed without logarithms."""
+        """Emit ``base**exponent``, and return its value as ``(text, type)``. Square roots, reciprocals and integer
+        powers are computed without logarithms, unless the integer is a constant of 2**16 or more.
+        """
         if not isinstance(exponent, Number):
             form = integer_form(exponent)
             if form is None:
@@ -293,7 +311,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return result
 
     def call_function(self, function: str | External, arguments: Sequence[Value]) -> Value:
-        """Emit the call of a function, and return its value; raise UnsupportedError if the function is unknown."""
+        """Emit the call of ``function`` (a name, or a function of the user) with the values ``arguments``, and return
+        its value. Raise UnsupportedError if the function is unknown.
+        """
         texts, kind = self.unify(*arguments)
         if isinstance(function, External):
             given = [self.convert(value, self.module.real) for value in arguments]
@@ -321,7 +341,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
 
     def spherical_bessel(self, order: int, x: Value) -> Value:
-        """Emit a spherical Bessel function, by its series near 0 and a recurrence elsewhere, and return its value."""
+        """Emit the spherical Bessel function j of the given ``order`` at ``x``, and return its value: the series for
+        small ``x``, a recurrence for larger ``x``, 0 at infinity.
+        """
         x = self.convert(x, "double"), "double"
 
         def number(value: float) -> Value:
@@ -340,7 +362,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return total
 
         def recurrence() -> Value:
-            """Emit the upward recurrence for the Bessel function, and return its value."""
+            """Emit the upward recurrence for the Bessel function at ``x``, for larger ``x``, and return its value."""
             before, value = (self.binary("fdiv", self.call_function(name, [x]), x) for name in ("cos", "sin"))
             for k in range(order):
                 product = self.binary("fmul", self.binary("fdiv", number(2 * k + 1), x), value)

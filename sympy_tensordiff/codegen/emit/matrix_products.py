@@ -122,8 +122,8 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append a loop over blocks of rows of a triangular contraction, with one matrix product for each block: a sum
-        over those indices which all rows of the block have. Other code adds the remaining terms. ``matrices`` are the
+        """Append a loop over blocks of rows of a triangular matrix product, with one full product for each block. It
+        sums over the indices that all rows of the block have; other code adds the remaining terms. ``matrices`` are the
         texts of the left operand, the right operand and the result; ``found`` has their labels.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]

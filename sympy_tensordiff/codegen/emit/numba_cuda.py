@@ -169,9 +169,9 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the GPU kernels of all steps, for arrays in device memory. Other
-    steps than plain kernels are described by mappings: partial sums (``whole``), library calls (``by_library``),
-    kernels with shared memory (``blocks``) and recurrences (``block_loops``), by the arrays that they fill.
+    """Return the text of the function that launches the GPU kernels of all steps, for arrays in device memory. Mappings
+    from array names describe the steps that are not plain kernels: partial sums (``whole``), library calls
+    (``by_library``), kernels with shared memory (``blocks``) and recurrences (``block_loops``).
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
 

@@ -315,7 +315,7 @@ class FusedKernels:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes of the common loops, the outermost first."""
+        """The axes of the loops that all fused kernels share, the outermost first: ``axis`` and those in ``inner``."""
         return self.axis, *(axis for axis, _ in self.inner)
 
     @property
@@ -325,7 +325,7 @@ class FusedKernels:
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The arrays that the fused kernels fill, without temporaries of which only the current row is stored."""
+        """The arrays that the fused kernels fill, except temporaries that are stored one row at a time."""
         rows = {array.name for array in self.rows}
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 

@@ -37,11 +37,11 @@ class Renaming:
         self._forms = {old: Affine.variable(new) for old, new in names.items()} | dict(forms or {})
 
     def name(self, name: str) -> str:
-        """Return the new name of a scalar or integer."""
+        """Return the new name of the scalar or integer ``name``; ``name`` itself if it is not renamed."""
         return self.names.get(name, name)
 
     def form(self, form: Affine) -> Affine:
-        """Return a form with the new names."""
+        """Return ``form`` with its variables renamed."""
         return form.substitute(self._forms)
 
     def body(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
@@ -57,16 +57,16 @@ class Renaming:
         return rewrite_scalar(value, self._rename_part)
 
     def _rename_target(self, target: Name | Load) -> Name | Load:
-        """Return the target of an assignment with its new name. Of arrays in ``self.rows`` only one row is stored, so
-        that their entries lose the first index; the other indices have been renamed before.
+        """Return the target of an assignment with its new name. An entry ``a[t, i]`` of an array in ``self.rows``, of
+        which only one row is stored, becomes ``a[i]``. Its indices must have been renamed already.
         """
         if isinstance(target, Name):
             return self.scalars.get(target.name, target)
         return Load(target.array, target.index[1:]) if target.array in self.rows else target
 
     def _rename_part(self, value: Scalar) -> Scalar:
-        """Return one node of a scalar expression with the new names. Arrays in ``self.rows``, of which only one row is
-        stored, lose their first index.
+        """Return `value`, one node of a scalar expression, with the new names. A read ``a[t, i]`` of an array in
+        ``self.rows``, of which only one row is stored, becomes ``a[i]``.
         """
         if isinstance(value, Name):
             return self.scalars.get(value.name, value)

@@ -56,9 +56,8 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The ways in which a read may be out of bounds: ``violation``, constraints on the sizes under which it may be;
-    ``points``, constraints of which each integer point is an out-of-bounds read; and ``certain``, whether there is one
-    in every call.
+    """The ways in which a read may be out of bounds. ``violation`` has the constraints on sizes under which this may
+    happen. Each integer point of ``points`` is an out-of-bounds read. ``certain`` is whether every call has one.
     """
 
     violation: Rows

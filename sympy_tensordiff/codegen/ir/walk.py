@@ -387,9 +387,9 @@ def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a definition or addition with the condition `test` moved into its value: ``value if test else 0``, or
-        ``test and value`` for a condition. In an addition, 0 is the neutral element of the reduction. Other statements
-        are unchanged.
+        """Return a statement that defines or adds ``value`` with ``value if test else 0`` instead; a condition becomes
+        ``test and value``. An addition has the reduction's neutral element in place of 0. Other statements are
+        unchanged.
         """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)

@@ -99,8 +99,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return the parts of the values under the maximum or minimum `extremum` that depend on rounding, such as
-        ``exp(a[k])``, each with the array that stores it. Computed twice, such a part might differ. Arrays that do not
+        """Return those parts of the values under the maximum or minimum `extremum` that rounding affects, such as
+        ``exp(a[k])``, each with an array that stores it. Computed twice, such a part might differ. Arrays that do not
         exist yet are created.
         """
         if extremum not in self.parts:

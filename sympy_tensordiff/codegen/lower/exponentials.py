@@ -204,8 +204,8 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out over its first factor that is an addition with an exponential behind
-        a guard: ``a*b + [i < j]*a*exp(u)`` for ``a*(b + [i < j]*exp(u))``. Each term then gets a scale of its own.
+        """Return the product `node` multiplied out over its first sum that has an exponential behind a guard: ``a*(b +
+        [i < j]*exp(u))`` becomes ``a*b + [i < j]*a*exp(u)``. Then each term can be scaled by itself, against overflow.
         Other products are unchanged.
         """
         for n, factor in enumerate(node.args):
@@ -307,8 +307,8 @@ class Exponentials:
         return found
 
     def _root(self, node: Node) -> Recursion[Scaled]:
-        """Return a power as ``exp(shift)*rest``, if its base has this form: ``shift`` is multiplied by the exponent,
-        ``rest`` is raised to it.
+        """Return the power `node` as ``exp(shift)*rest``, from its base in this form: ``shift`` is multiplied by the
+        exponent, ``rest`` is raised to it.
         """
         found: Scaled = yield self.scaled(node.args[0])
         graph, power = self.graph, node.args[1].data
@@ -329,7 +329,9 @@ class Exponentials:
         return self._multiplied(factors)
 
     def _multiplied(self, factors: Sequence[Scaled]) -> Scaled:
-        """Return the product of `factors`: their shifts are added."""
+        """Return the product of `factors`, values of the form ``exp(s)*rest``, in the same form: the exponents s are
+        added, the other factors are multiplied.
+        """
         shift: dict[Node, Any] = {}
         for factor in factors:
             for part, c in factor.shift.items():
@@ -348,9 +350,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the exponents in `shift`, a dictionary from exponents to factors, that belong to quotients of a term
-        and its sum, as ``exp(u)/(exp(u) + exp(v))``, which are at most 1. Return an empty set if a divisor does not
-        belong to such a quotient.
+        """Return the exponents in `shift` that belong to quotients such as ``exp(u)/(exp(u) + exp(v))``, which are at
+        most 1. `shift` maps exponents to their factors. Return the empty set if a divisor does not belong to such a
+        quotient.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -379,8 +381,8 @@ class Exponentials:
         return self.graph.mul((self._quotient(quotient), *others))
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return a select between a value and 0 as ``exp(shift)*rest``. Where the select is 0, the shift is very
-        negative, so that it is not the greatest of several.
+        """Return a select between a value and 0 as ``exp(shift)*rest``, against overflow. Where the select is 0, the
+        shift is very negative, so that the greatest shift of several terms is that of another one.
         """
         graph = self.graph
         condition = yield self.final(node.args[0])

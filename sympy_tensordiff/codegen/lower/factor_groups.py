@@ -75,9 +75,9 @@ class TriangularBound(NamedTuple):
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
-        """Return the first and last value of the index `label` in the triangular matrix product `split`; None if
-        unknown. If `label` is the summed index, the range is extended to the end of a tensor axis where that changes no
-        result.
+        """Return ``(first, last)``, the range of the index `label` in the triangular matrix product `split`; None if
+        `planner` finds none. The range of the summed index is extended to an end of a tensor axis where that changes no
+        result; `facts` are known constraints.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])

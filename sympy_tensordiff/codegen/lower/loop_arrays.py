@@ -118,8 +118,8 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of the sums and comprehensions that bind `variables`, of those that bind the other
-        indices in these constraints, and so on. Equal sets of constraints are returned once.
+        """Return the constraints of the sums and comprehensions that bind `variables`. If these constraints contain
+        other bound indices, the constraints of their binders are included, too.
         """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
@@ -137,9 +137,9 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return the sets of nonlinear terms in `body`, such as ``floor(i/2)``, that new variables may replace, each as
-        a dictionary from terms to variables. The first has all terms with indices in ``known``, the next have fewer,
-        the last none; the caller tries them in turn.
+        """Return dictionaries from nonlinear terms in `body`, such as ``floor(i/2)``, to new variables that may replace
+        them. The first has all terms with indices in ``known``, the next have fewer, the last none. The caller tries
+        them in turn.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -307,9 +307,9 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield index values at which the array `stored` contains `value`: a dictionary from all its axes to ends of
-        their ranges, for each combination of ends where that is true. ``compare`` brings formulas to the normal form in
-        which they are compared.
+        """Yield the index values, such as ``{j: 0}``, at which the array `stored` contains `value`. Each is a
+        dictionary from the axes of the array to ends of their ranges. ``compare`` brings formulas to a normal form for
+        the comparison.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """

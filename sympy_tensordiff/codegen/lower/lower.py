@@ -238,8 +238,8 @@ class Lowering(Matrices):
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
     def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
-        """Return the formula of the entry of the comprehension `tensor` at the index `place`, 0 out of bounds, as a
-        node to be computed in `block`.
+        """Return the formula of the entry of the comprehension `tensor` at the index `place`: its body at this index,
+        with a guard that makes it 0 out of bounds. Bounds that the loops around `block` ensure get no guard.
         """
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
@@ -541,8 +541,8 @@ class Lowering(Matrices):
         self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
     ) -> Recursion[scalars.Scalar]:
         """Return code for a product of factors and negative `powers` of norms, such as ``x*n**-3``. It divides by one
-        norm after the other, since the whole power may overflow or underflow. `groups` has the other factors, by the
-        block that computes them.
+        norm after the other, since ``n**3`` may overflow or underflow. `groups` has pairs of a block of code and the
+        other factors that are computed there.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]

@@ -65,8 +65,8 @@ class CommonScale:
         )
 
     def _is_place(self, v: int, node: Node) -> bool:
-        """Return whether the exponent reads some tensor at the index `v` along an axis all of whose indices are in the
-        range of `v`. Then each `v` at which the exponent can be computed is in the range. ``node`` is not used.
+        """Return whether `v` is in its range wherever the exponent can be computed: the exponent reads a tensor at the
+        index `v`, along an axis whose indices are all in the range. ``node`` is not used.
         """
         own = [row for row in self.rows if v in row.form.atoms()]
         for read in reachable(self.exponent):
@@ -88,9 +88,11 @@ def common_scale(
     term: Node,
     finite: Callable[[Graph, Node], Node],
 ) -> CommonScale | None:
-    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, where `term` is a
-    select between an exponent and a very negative number. None for other terms, or if the condition depends on no more
-    outer indices than the exponent. `finite` replaces an infinite maximum by 0.
+    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, for a `term` that is
+    either an exponent or, by a condition, a very negative number. None for other terms. `finite` replaces an infinite
+    maximum by 0.
+
+    Also None unless the condition depends on an outer index on which the exponent does not depend.
     """
     if term.op != "select":
         return None
@@ -110,8 +112,8 @@ def common_scale(
 
 
 class ScaleChoices:
-    """Selects between two forms of a sum of exponentials that do not overflow: scaled by the greatest exponent of all
-    terms, if the exponents are close together, else by that of the selected terms only.
+    """Selects by which exponent a sum of exponentials is scaled so that it does not overflow: by the greatest one of
+    all terms if the exponents are close together, else by the greatest one of the selected terms.
 
     The selects are moved out of outer sums, and so are the exponentials on whose indices they do not depend.
     """

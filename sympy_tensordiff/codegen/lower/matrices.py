@@ -65,8 +65,8 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: Context) -> Recursion[Node | None]:
-        """Return the matrix product in the sum `node` as a read of the array that a library call fills, summed over the
-        indices that the product leaves. None if plain loops are as fast.
+        """Return the sum `node` in terms of matrix products: reads of the arrays that library calls fill, summed over
+        the remaining indices. None if `node` has no matrix product, or if plain loops are as fast.
         """
         if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
             return None
@@ -167,9 +167,9 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: Context, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield a plan, if there is one, to compute the sum `terms` as a matrix product over the summed variables whose
-        ranges depend on no other index, and loops over the other variables. A single bound `slant`, such as ``j <= i``,
-        may make the product triangular.
+        """Yield a plan, if there is one, to compute the sum `terms` by matrix products. They sum over the variables
+        whose ranges depend on no other index; loops run over the other ones. One bound `slant`, such as ``j <= i``, may
+        make the products triangular.
         """
         if terms is None:
             return
@@ -512,9 +512,10 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the sum of `split`, completed from its matrix product: an entry ``product`` of the matrix product,
-        times the factors that are not in it, summed over the remaining variables. For a triangular sum, the terms near
-        the diagonal that the matrix product lacks are added.
+        """Return the complete sum of `split`, given the entry ``product`` of its matrix product: multiply it by the
+        factors that are not in the matrix product, and sum it over the remaining variables.
+
+        For a triangular sum, the terms near the diagonal that the matrix product lacks are added.
         """
         graph = self.graph
         if split.slant is not None:

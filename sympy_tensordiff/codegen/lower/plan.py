@@ -64,9 +64,8 @@ class StorageCandidate:
 
     @property
     def axis_count(self) -> int:
-        """The number of axes of the stored array, to be compared with the number of loops around the value. An array
-        with a floor quotient as index, such as ``floor(i/2)``, counts one axis less, since it is shorter than the
-        loops.
+        """The number of axes of the stored array, to compare with the number of loops around the value. It is one less
+        if an index such as ``floor(i/2)`` makes the array shorter than the loops.
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 

@@ -34,8 +34,8 @@ class ShiftNormaliser:
 
 
 def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
-    """Return the candidate with its axes shifted so that the smallest offset in its reads is 0: ``x[a] + x[a + 1]`` for
-    ``x[a - 1] + x[a]``.
+    """Return the storage candidate `found` with its axes shifted so that the smallest offset in its reads is 0: the
+    value ``x[a - 1] + x[a]`` becomes ``x[a] + x[a + 1]``.
     """
     return _shifted_candidate(graph, found, [-start for start in _least_shifts(found)])
 
@@ -58,8 +58,8 @@ def _shifted_candidate(graph: Graph, found: StorageCandidate, by: Sequence[Affin
 
 
 def _shift_substitution(found: StorageCandidate, by: Sequence[Affine]) -> dict[int, Affine]:
-    """Return the substitution of ``axis + shift`` for each axis of the candidate ``found``, as a dictionary; ``by`` has
-    the shift of each axis. Axes with the shift 0 are left out.
+    """Return a dictionary from each axis of the candidate ``found`` to ``axis + shift``; ``by`` has the shift of each
+    axis. Axes with the shift 0 are left out.
     """
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n != Affine()}
 

@@ -105,8 +105,8 @@ class _LoopBody:
         self.is_changed = True
 
     def find_groups(self, values: Iterable[tuple[Node, Rows]], number: Callable[[Node], int]) -> Iterable[int]:
-        """Group the subexpressions ``values``, pairs of a node and its guards, by ``number(node)``, which is the same
-        for nodes that are equal up to indices. Store the groups in ``self.structures``, and return their numbers.
+        """Group the subexpressions ``values``, pairs of a node and its guards, by ``number(node)``: nodes that differ
+        only in indices have the same number. Store the groups in ``self.structures``, and return their numbers.
         """
         self.structures, self.reading, self.work, self.is_changed = {}, set(), {}, False
         for part in reachable(*self.nodes):
@@ -210,9 +210,9 @@ class Shifts:
             places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Find in the loop `bodies` the values for which `survey` chose arrays, and record in ``self.members`` from
-        which array and index each is read. With ``is_array``, the bodies are entries of an array, else terms of a
-        reduction.
+        """Find the values in the loop `bodies` for which `survey` chose arrays, and record in ``self.members`` the
+        array and the index at which each is read. With ``is_array``, the bodies are entries of an array, else terms of
+        a reduction.
         """
         if not self.domains:
             return

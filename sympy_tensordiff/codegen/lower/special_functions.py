@@ -108,7 +108,9 @@ def _polygamma(polygamma: Function) -> Function:
     """
 
     def of_arrays(n: Any, x: Any) -> Any:
-        """Return ``polygamma(n, x)``, at negative x by three values at positive numbers."""
+        """Return ``polygamma(n, x)``. Its values at negative x are computed from three values at positive numbers
+        (reflection).
+        """
         is_mirrored = (n > 0) & (x < 0) & (x != np.floor(x)) & np.isfinite(x)
         if not np.any(is_mirrored):
             return polygamma(n, x)
@@ -252,8 +254,8 @@ def _result_of_two(function: Any, part: int) -> Function:
     empty = np.empty
 
     def one_of_two(x: float) -> Any:
-        """Return result number ``part`` of the two that the C function ``function`` computes at `x` and writes to
-        memory.
+        """Return one of the two results that the C function ``function`` computes at `x`: the first for ``part`` 0, the
+        second for 1.
         """
         results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
@@ -269,8 +271,8 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return result number ``part`` of the four that the C function ``function`` computes at `x` and writes to
-        memory.
+        """Return one of the four results that the C function ``function`` computes at `x` and writes to memory: the one
+        with the number ``part``.
         """
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)

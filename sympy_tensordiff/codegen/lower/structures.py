@@ -28,7 +28,9 @@ class Structures:
         self.stored: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Record that an array stores nodes with the structure of ``node``."""
+        """Add the structure of ``node``, as a number, to ``self.stored``: an array stores ``node``, or a node that is
+        equal up to indices.
+        """
         self.stored.add(self.number(node))
 
     def __contains__(self, node: Node) -> bool:

@@ -252,13 +252,15 @@ def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
 
 
 def _outer_variables(node: Node) -> set[int]:
-    """Return those free indices of `node` that an enclosing sum or comprehension binds. Their numbers are negative."""
+    """Return the free indices of `node` that an enclosing sum or comprehension binds: the variables with negative
+    numbers.
+    """
     return {v for v in node.free if v < 0}
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with standard names for the indices that are bound outside of it, and for those in `opened`. Values
-    that differ only in the names of these indices become equal.
+    """Return `node` with standard names for the indices that are bound outside of it, and for the indices in `opened`.
+    Nodes that differ only in the names of these indices become equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 

@@ -316,7 +316,7 @@ class Storage:
             yield self._temporary(self.graph.split_coefficient(part)[1], home, shared=True)
 
     def _store_tables(self, node: Node) -> Recursion[None]:
-        """Store those comprehensions below `node` in arrays that call a costly function and depend on no loop variable.
+        """Store comprehensions below `node` in arrays if they call a costly function and depend on no loop variable.
         Then the function is not called in each iteration.
         """
         for part in reachable(node):
@@ -421,8 +421,8 @@ class Storage:
         return stored
 
     def doubled_domains(self) -> dict[Node, StorageCandidate]:
-        """Return a dictionary from each costly value of which several temporaries store different parts to a storage
-        candidate for a single array with all of them.
+        """Return ``{value: candidate}`` for each costly value that several temporaries store over different index
+        ranges. The candidate describes a single array that would store the value over all of these ranges.
         """
         kept = {array.name for array in self.kept}
         found = {}
@@ -589,7 +589,9 @@ class Storage:
 
 
 def _is_least_size(row: Constraint, axes: Collection[int]) -> bool:
-    """Return whether `row` contains none of `axes` and only excludes small sizes, as ``n + m - 3 >= 0``."""
+    """Return whether `row` is a lower bound on sizes alone: an inequality such as ``n + m - 3 >= 0``, with positive
+    coefficients and without compounds, entries of data or any of `axes`.
+    """
     form = row.form
     return (
         row.kind == "ge"

@@ -60,7 +60,9 @@ class _TensorExponentials(Exponentials):
         self.scaled_exponentials: set[Node] = set()
 
     def _final(self, node: Node) -> Recursion[Node]:
-        """Return `node` rewritten by the rules for logarithms and quotients of sums of exponentials."""
+        """Return `node` rewritten so that exponentials in logarithms, and in quotients of sums, do not overflow. If no
+        rule applies to `node`, its arguments are rewritten.
+        """
         graph = self.graph
         if node.op in BINDERS or not node.has_tensor_ops:
             return node

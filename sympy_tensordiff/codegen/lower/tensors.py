@@ -378,9 +378,8 @@ class _Definitions:
 
 
 def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
-    """Return `definitions`, the arrays to compute, with each log-sum-exp computed from several arrays, such as its
-    maximum and its sum. Softmaxes of the same tensor then read these arrays. New arrays get names that are not in
-    ``taken``.
+    """Return `definitions`, the arrays to compute, with each log-sum-exp computed from auxiliary arrays, such as a
+    maximum and a sum. Softmaxes of the same tensor then read these arrays. New names differ from those in ``taken``.
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}

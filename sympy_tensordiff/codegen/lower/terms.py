@@ -515,8 +515,8 @@ def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _is_covered(part: Node) -> bool:
-    """Whether the sum `part` reads a tensor with all of its outer indices: those that enclosing sums bind. An array of
-    the values of `part` is then no larger than this tensor. False for a sum without outer indices.
+    """Return whether the sum `part` reads a tensor with all of its outer indices, the indices bound by enclosing sums.
+    An array of its values is then no larger than this tensor. False if it has no outer indices.
     """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))

@@ -216,7 +216,9 @@ def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
 
 
 class _TextLoader(importlib.abc.InspectLoader):
-    """Imports a module from its text; ``path`` is the file name in tracebacks, which is not read."""
+    """Imports a module from its text ``source``. Tracebacks show ``path`` as its file name; the loader does not read
+    such a file.
+    """
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source

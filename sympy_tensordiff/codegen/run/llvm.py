@@ -364,7 +364,9 @@ def load(module: ObjectCode) -> SimpleNamespace:
         return [np.empty(size(*values), np.uint8)]
 
     def run_once(*values: Any) -> None:
-        """Run the compiled function with newly allocated temporaries."""
+        """Run the compiled function with the arguments ``values``, and with temporaries that are allocated for this
+        call only.
+        """
         arrays = allocate_scratch(*values)
         if tables is not None:
             tables(*values, *arrays)

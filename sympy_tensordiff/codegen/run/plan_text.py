@@ -45,8 +45,8 @@ class Plan(str):
         return f'<table style="text-align: left">{"".join(map(self._row, self.splitlines()))}</table>'
 
     def _row(self, line: str) -> str:
-        """Return a line of the text of a plan as a row of an HTML table: a heading, a pair of number or name and text,
-        or a text alone.
+        """Return a line of a plan's text as a row of an HTML table. The row is a heading, two cells (a step number or a
+        name, and its text), or one text.
         """
         text = line.strip()
         if line == text and line.endswith(":"):

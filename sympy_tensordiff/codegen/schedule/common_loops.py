@@ -192,9 +192,9 @@ def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop
 
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
-    """Return whether two loops can be joined, with the body of `earlier`, which fills entries by ``stores``, before
-    that of `later` in each iteration. In the arrays filled, `later` may read only the entries of the same iteration,
-    and it may not change what `earlier` uses.
+    """Return whether two loops can be joined: each iteration then runs the body of `earlier`, which sets entries by the
+    statements ``stores``, before that of `later`. `later` may read such an entry only in the same iteration, and may
+    not change anything that `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False
@@ -321,7 +321,7 @@ class _Numbering:
                     yield one
 
     def below(self, number: int) -> Iterator[int]:
-        """Yield the value number ``number``, and those of all values from which this value is computed, each once."""
+        """Yield `number`, which identifies a value, and the numbers of all values that it depends on, each once."""
         seen, stack = {number}, [number]
         while stack:
             one = stack.pop()

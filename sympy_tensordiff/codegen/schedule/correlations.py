@@ -219,8 +219,8 @@ _SERVES = 128
 
 
 def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
-    """Return whether it is faster to compute the correlation `step` from sliding windows in place than by a library
-    product of copies of the windows: the copies, with the shapes `kept`, are large compared with the number of
+    """Return whether to compute the correlation `step` directly from sliding windows, instead of copying the windows
+    for a library product. This is faster if the copies, with the shapes `kept`, are large compared with the number of
     multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
@@ -306,9 +306,12 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)``: the axes of the result along which a correlation is divided into tasks for threads. If
-    the last axis has a composite index such as ``i + k``, ``label`` is the index ``k`` that each task solves for;
-    otherwise it is None.
+    """Return ``(axes, label)`` for dividing the correlation ``step`` into tasks for threads: the axes of its result
+    along which the tasks differ. If the last of these has a composite index such as ``i + k``, ``label`` is the index
+    that each task solves for, ``k``; else it is None.
+
+    ``row`` and ``lane`` are the labels of the rows and the vector lanes of a block, and ``lengths`` has the length of
+    each label. ``own`` maps a label that alone is the index of an axis of the result to this axis.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

@@ -247,8 +247,9 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
 
 
 def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
-    """Return ``((), statements)`` for a kernel with a short last axis: common loops that compute all entries along it
-    (unroll-and-jam). None if that saves no reads. The first item stands for no local arrays; ``spans`` is not used.
+    """Unroll the short last axis of a kernel: the loops then compute all entries along it at once (unroll-and-jam).
+    Return ``((), statements)``, where () means no local arrays; None for other kernels, or if this saves no reads.
+    ``spans`` is not used.
     """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
@@ -320,8 +321,8 @@ def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | 
 
 
 def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return ``loop`` with its long sums split into partial sums that are then added up, which makes rounding errors
-    smaller. None if it has no long sums, or if it runs several times per call (``is_one`` is False).
+    """Return ``loop`` with each long sum split into partial sums, which makes rounding errors smaller. None if there
+    are no long sums, or if the loop runs several times per call (``is_one`` is False).
     """
     sums = long_sums(loop) if is_one else []
     parts = split_sums(loop, sums, PART, site.fresh) if sums else ()

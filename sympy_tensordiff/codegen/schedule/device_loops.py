@@ -137,9 +137,9 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Yield products, each as a tuple of extents, whose sum estimates the operations of `kernel` for one batch entry:
-    the number of entries of its array, and the number of iterations of each loop. A loop of unknown length counts as
-    one iteration.
+    """Estimate the operations of `kernel` for one batch entry as a sum of products, and yield the factors of each
+    product: the extents of its array and, for each loop, these with the lengths of the loop and of the loops around it.
+    Unknown lengths are left out.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
     extents = without_axis(box, axes.get(kernel.array))
@@ -265,7 +265,9 @@ def with_numbers_in_memory(step: Recurrence) -> Recurrence:
     numbers = {a.name for a in step.body.arguments if _is_number(a)}
 
     def read(value: Scalar) -> Scalar:
-        """Return the read of an array of one entry for a real number that it stores; other expressions unchanged."""
+        """Return the read ``x[0]`` for a real number ``x`` that is stored as an array of one entry; return other
+        expressions unchanged.
+        """
         name = value.name if isinstance(value, Name) else value.array if isinstance(value, Load) else ""
         return Load(name, (Affine(),)) if name in numbers else value
 

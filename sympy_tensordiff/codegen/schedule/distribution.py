@@ -28,9 +28,9 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return ``(local arrays, loop)``: `loop` in strips, each with a loop for reductions and a vectorised loop for
-    functions of their results, which pass through the local arrays (of the dtype of ``like``). None if that is illegal
-    or does not pay.
+    """Return ``(local arrays, loop)``: `loop` in strips, with one loop for reductions and a vectorised loop for
+    functions of their results. Local arrays, of the dtype of ``like``, pass the results from one to the other. None if
+    that is illegal or does not pay.
 
     None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
     another iteration of the other computes.

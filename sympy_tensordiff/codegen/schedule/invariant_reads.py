@@ -48,8 +48,9 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return `body`, the statements inside of the loop over `variable` ("" for a whole nest), after new statements
-        that store each entry which its inner loops read repeatedly in a scalar. The loops read the scalar instead.
+        """Store each entry that the inner loops of `body` read repeatedly in a scalar before them, and let them read
+        the scalar. Return the new statements. `body` is inside of the loop over `variable`, or is a whole nest if this
+        is "".
 
         ``known`` maps entries that are already stored to their scalars; ``rows`` are the constraints known there. An
         entry that may be out of bounds is not read before the loops.

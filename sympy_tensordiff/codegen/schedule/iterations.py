@@ -33,9 +33,9 @@ class Iteration(NamedTuple):
 
 
 def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
-    """Return the work of one iteration of each innermost loop in ``body``, the loop nest of a GPU thread, and of each
-    loop around inner ones with constant numbers of iterations. Loops that compilers unroll do not count as loops.
-    ``shared`` are the arrays in shared memory.
+    """Return the work of one iteration of each innermost loop in ``body``, the loop nest of a GPU thread. A loop also
+    counts if the loops in it have constant numbers of iterations; loops that compilers unroll do not count. ``shared``
+    are the arrays in shared memory.
     """
     long = [loop for loop in loops(body) if not is_unrolled(loop)]
     if not long:
@@ -108,9 +108,9 @@ class _Reads:
         return Iteration(self.loads, self.shared_loads, self.operations)
 
     def count(self, body: Sequence[Statement], values: Mapping[str, Affine], guard: frozenset[str]) -> None:
-        """Add the reads, stores and operations of ``body`` to the counts. A loop that compilers unroll counts once for
-        each of its iterations. ``values`` has the values of the variables of such loops around ``body``, ``guard`` the
-        names in conditions around it.
+        """Count the reads, stores and operations of the statements ``body``. A loop that compilers unroll counts once
+        for each iteration; other loops do not count. ``values`` maps the variables of unrolled loops around ``body`` to
+        their values, ``guard`` has the names in conditions around it.
         """
         for statement in body:
             if isinstance(statement, Loop):

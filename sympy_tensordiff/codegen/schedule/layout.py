@@ -235,9 +235,8 @@ def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count a vote on the memory layout of the product that `load` reads, and return `load`: 1 if the innermost
-        loop with stride 1 runs down the columns, -1 if it runs along the rows. The loops are those over ``variable``
-        and ``around``.
+        """Count one vote on how to store the matrix product that `load` reads, and return `load`. The vote is 1 if the
+        loops over ``variable`` and ``around`` read it down its columns, -1 if along its rows, else 0.
         """
         if load.array in groups:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
@@ -384,7 +383,7 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
 
 
 def _axes_with_last(place: int, rank: int) -> list[int]:
-    """Return the numbers ``0, ..., rank - 1`` of axes with `place` moved to the end."""
+    """Return the axis numbers ``0, ..., rank - 1`` in order, but with the axis `place` moved to the end."""
     return [m for m in range(rank) if m != place] + [place]
 
 

@@ -94,8 +94,8 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
     own = {statement.name for statement in body if is_let(statement)}
 
     def varies(value: Scalar) -> bool:
-        """Return whether `value` differs between the entries of the row: it depends on the variable of ``row``, the
-        loop along the row, or on a scalar computed in it.
+        """Return whether `value` may differ between the entries of a row: it depends on the variable of the loop
+        ``row``, or on a scalar that is computed in this loop.
         """
         for part in subexpressions(value):
             indices = part.index if isinstance(part, Load) else [part.form] if isinstance(part, IndexValue) else ()
@@ -229,9 +229,9 @@ def _rescale(
     terms: Sequence[Statement],
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return the statements that update `totals`, running sums of ``exp(u[j] + m)``, when the shift m changes by
-    ``change``: they multiply them by ``exp(change)`` or, if this would lose digits, compute them again by the
-    statements ``terms``.
+    """Return the statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
+    ``change``. They multiply the sums by ``exp(change)``; if this would lose digits, the statements ``terms`` compute
+    the sums again.
 
     `parts` are pairs of the new and the old value of each term of m; ``fresh`` returns new names.
     """

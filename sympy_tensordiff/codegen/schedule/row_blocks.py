@@ -51,8 +51,8 @@ def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], 
 
 
 class _RowGroups:
-    """Finds kernels of a program that run over the same rows, one directly after the other, and joins them into one GPU
-    launch.
+    """Finds groups of kernels of a program that run directly one after the other over the same rows, and joins each
+    group into one GPU launch.
     """
 
     def __init__(self, program: Program, shared_loops: Mapping[str, SharedLoop]) -> None:

@@ -80,9 +80,9 @@ class PrefixScan:
 
 
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
-    """Return ``(scans, rest)``: the reductions of `kernel` that continue from entry to entry along its last axis
-    (prefix scans), and the other statements of its body. `outside` tells for each scalar that is set outside of loops
-    whether it has one value for a whole row.
+    """Return ``(scans, rest)``: the prefix scans of `kernel`, reductions that continue from entry to entry along its
+    last axis, and its other statements. ``outside[name]`` says whether the scalar ``name``, set outside of loops, has
+    one value for a whole row.
     """
     finder = _ScanFinder(kernel, outside)
     return finder.found, tuple(live_statements(finder.block(kernel.body, ()), set()))
@@ -148,8 +148,8 @@ class _ScanFinder:
         return here == self.additions.count(name)
 
     def varies(self, loop: Loop) -> bool:
-        """Return whether the terms of the sum in `loop` depend on the index of the last axis; it is not enough that
-        their number does.
+        """Return whether the terms of the sum in `loop` depend on the index of the last axis. If only the number of
+        terms depends on it, return False.
         """
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True

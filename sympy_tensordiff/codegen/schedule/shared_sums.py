@@ -141,8 +141,8 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
     """
 
     def with_own_iterations(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return a loop over ``variable`` as a loop over the iterations of thread ``t`` alone: every ``count``-th one,
-        from number ``t`` on. Other statements are unchanged.
+        """Divide a loop over ``variable`` among ``count`` threads: return the loop in which thread ``t`` runs the
+        iterations number t, ``t + count``, ``t + 2*count``, and so on. Other statements are unchanged.
         """
         if not isinstance(statement, Loop) or statement.variable != variable:
             return (statement,)

@@ -321,9 +321,9 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)`` for splitting the sum over the ``chosen`` loop to fill the device: ``parts`` is the
-        number of partial sums, and they take the iterations in chunks of ``chunk`` consecutive ones. ``shape`` is the
-        shape of the array of totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
+        """Return ``(chunk, parts)`` for splitting the sum over the ``chosen`` loop to fill the device: the number
+        ``parts`` of partial sums, and the number ``chunk`` of consecutive iterations that each takes at a time.
+        ``shape`` is that of the array of totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile

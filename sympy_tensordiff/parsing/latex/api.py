@@ -290,7 +290,9 @@ class LatexReader:
         )
 
     def build(self, orders: dict[str, int]) -> tuple[dict[str, TensorSymbol], Any]:
-        """Return ``(tensors by name, expression)``, given the orders of all names."""
+        """Return ``(tensors by name, expression)`` for the text. ``orders`` maps each name to its shape code: 0 number,
+        1 column, 3 matrix.
+        """
         unified = AxisClasses()
         ranks = {**{name: (order & 1) + (order >> 1) for name, order in orders.items()}, **self.higher}
         ordered = [*self.declared, *(name for name in self.names if name not in self.declared)]

@@ -65,7 +65,9 @@ class LatexLowering(OperandLowering):
         return self.node("sum", node, [self.lower(part, scope) for part in node.children], node.text, *node.tokens)
 
     def _lower_signed(self, node: Tree, scope: Scope) -> Tree:
-        """Convert an operand with a sign to the node that all text languages share."""
+        """Convert an operand with a sign in front, such as ``-x``, to a "signed" node of the tree that all text
+        languages share.
+        """
         return self.node("signed", node, [self.lower(part, scope) for part in node.children], node.text)
 
     def _lower_term(self, node: Tree, scope: Scope) -> Tree:

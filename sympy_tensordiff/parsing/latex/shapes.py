@@ -197,8 +197,8 @@ class LatexShapes(ShapeInference):
         return not has_axis(axes) and node.kind in ("reduction", "number", "index")
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Any, *parts: Axes) -> Axes:
-        """Return the axes of the result of an element-wise operation ``sign`` on operands with the axes ``parts``, also
-        for three axes or more. Raise `ParseError` if the operands do not fit.
+        """Return the axes of the result of the element-wise operation ``sign``, such as "+". ``nodes`` are its
+        operands, ``parts`` their axes: also three or more. Raise `ParseError` if the operands do not fit.
         """
         tensors = [part for part in parts if has_axis(part)]
         if any(len(part) > 2 for part in tensors):

@@ -215,10 +215,9 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, labels)`` of the einsum that `expr`, a product of matrices or arrays, is: its operands, and
-    the labels of the result. New labels come from the iterator `labels`.
-
-    Without ``sums``, a matrix product or contraction inside of `expr` becomes a single factor, not several.
+    """Return ``(factors, labels)`` of the einsum that is equal to `expr`, a product of matrices or arrays: its labelled
+    operands, and the labels of the result. New labels come from the iterator `labels`. Without ``sums``, an inner
+    matrix product or contraction is a single factor.
     """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):
         factors, axes = labelled(expr.arg, lift, labels, sums)

@@ -376,8 +376,8 @@ class _WrittenOutEntries(_ToIndexNotation):
 
 
 class _DistinctIndexNames(_TensorTraversal):
-    """The traversal of `for_readers`, from outside to inside, that gives nested sums and comprehensions distinct index
-    names without numbers.
+    """The rewriting by which `for_readers` gives nested sums and comprehensions distinct index names without numbers,
+    from outside to inside.
     """
 
     def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:

@@ -64,8 +64,8 @@ def _binds(node: Any, indices: frozenset[Any]) -> bool:
 
 
 def _moved_condition_error(cases: Any, reduction: Any, moved: frozenset[Any]) -> UnsupportedError:
-    """Return the exception for conditions of the Piecewise ``cases`` that contain the symbols ``moved``, of which the
-    sum or product ``reduction`` in a branch binds one.
+    """Return the exception for conditions of the Piecewise ``cases`` that SymPy has moved out of the sum or product
+    ``reduction``, although they contain its index. ``moved`` has the indices in such conditions.
     """
     index = next(index for index in reduction.variables if index in moved)
     name, limits = type(reduction).__name__, ", ".join(map(str, reduction.limits))

@@ -59,9 +59,8 @@ class ReadContext(NamedTuple):
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
     def inside_range(self, limit: IndexRange, *, of_axis: bool) -> ReadContext | None:
-        """Return the context for reads inside of a sum over the range ``limit``; None if an end of the range is not
-        affine. With ``of_axis``, `limit` is the range of a tensor axis, and None is never returned: instead, the index
-        has no variable.
+        """Return the context for reads inside of a sum over the range ``limit``. If an end of the range is not affine,
+        return None or, with ``of_axis`` (the range is a tensor axis), a context in which the index has no variable.
 
         A sum over a range with unknown ends may be empty, so that a read inside need not happen; a tensor axis is never
         empty.

@@ -288,5 +288,5 @@ def _parts_of_limit(limit: Any) -> tuple[Any, ...]:
 
 
 def _limit_text(parts: tuple[Any, ...]) -> str:
-    """Return the text of a limit for messages."""
+    """Return the text of the limit ``parts``, such as ``(i, 0, n)``, for messages."""
     return f"({', '.join(map(str, parts))})"

@@ -100,9 +100,10 @@ def inline_entry(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of ``tensor`` at ``indices``, for a small comprehension as its body at these indices. If the
-    body has sums, ``keeps_sums`` requires that they are computed once: the entry occurs ``once`` only, and is a
-    different one for all values of the indices ``scope``.
+    """Return the entry of ``tensor`` at ``indices``; for a small comprehension, the formula of this entry instead. With
+    ``keeps_sums``, a formula with sums is used only if it does not compute them several times.
+
+    That is so if the entry occurs ``once`` only, and is a different one for all values of the indices ``scope``.
     """
     if not is_whole(tensor):
         return tensor

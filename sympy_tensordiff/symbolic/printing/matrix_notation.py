@@ -159,8 +159,9 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a summed label that exactly two matrices have, which `_join` can then multiply; None if there is none.
-        ``component`` is a group of connected labels, and those in ``kept`` are not summed but in the result.
+        """Return a summed label that is an axis of exactly two matrices, so that `_join` can multiply them; None if
+        there is none. ``component`` lists the labels to choose from; those in ``kept`` are axes of the result and are
+        not summed.
 
         A label whose two neighbours are connected by a matrix is preferred.
         """
@@ -222,9 +223,9 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors along the axis ``label`` of a product: the operands with this label alone, and ``A @ v``
-        for each matrix ``A`` from it to another label, where v combines the operands behind that label. Labels in
-        ``without`` are skipped.
+        """Return the vectors along the axis ``label`` of a product: the operands with this label alone, and a chain ``A
+        @ v`` for each matrix ``A`` with this label and another one. The vector v combines the operands at the other
+        label; labels in ``without`` are skipped.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
@@ -243,9 +244,9 @@ class _Network:
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of all vectors along the axis ``label``; a vector of ones if there are none.
-        These are operands, and products ``A @ v`` with a matrix from ``label`` to another label that is not in
-        ``without``.
+        """Return the elementwise product of the printed vectors along the axis ``label``: the vector operands, and ``A
+        @ v`` for each matrix ``A`` from ``label`` to another label. Labels in ``without`` are skipped; without any
+        vector, return a vector of ones.
         """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 

@@ -56,8 +56,8 @@ def with_norms(expr: Any) -> Any:
 
 
 def value_away_from_zero(function: Any) -> Any | None:
-    """Return the quotient ``x/norm(x)`` for an elementwise function that equals it where ``norm(x) != 0``, and is 0
-    elsewhere; the condition is then not printed. None for other functions.
+    """Return ``x/norm(x)`` for an elementwise function that is ``x/norm(x)`` where ``norm(x) != 0`` and 0 elsewhere; it
+    is then printed without the condition. Return None for other functions.
     """
     body, operands = function.template.expr, dict(zip(function.template.variables, function.operands, strict=True))
     if not isinstance(body, Piecewise) or len(body.args) != 2 or body.args[1].args != (S.Zero, S.true):

@@ -134,7 +134,9 @@ class Writer:
         return self.named(notation.name, self.arguments(notation.args), notation.keywords)
 
     def named(self, name: str, args: Sequence[Any], keywords: Sequence[tuple[str, Any]] = ()) -> Any:
-        """Return a call of the function ``name`` with the forms ``args`` and keyword arguments."""
+        """Return the written form of a call of the function ``name``. The arguments ``args`` are written already;
+        ``keywords`` are pairs ``(name, value)`` of keyword arguments.
+        """
         return self.joined(name, self.parenthesized(self.between(", ", [*args, *(f"{k}={v}" for k, v in keywords)])))
 
 

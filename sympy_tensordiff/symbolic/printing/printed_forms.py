@@ -136,8 +136,8 @@ class SymbolForms(PrintedForms):
     """The printed forms of a tensor symbol: its name."""
 
     def text(self, printer: Any) -> str:
-        """Return the name of the node as its printed text. Only the printer by which SymPy's `Subs` compares points
-        gets its `srepr`.
+        """Return the name of the node as text; only the printer by which SymPy's `Subs` compares points gets the node's
+        `srepr`.
         """
         return str(srepr(self.node)) if names_a_point(printer) else str(self.node.name)
 

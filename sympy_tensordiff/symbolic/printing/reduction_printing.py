@@ -143,8 +143,8 @@ _LATEX = {"<": "<", "<=": r"\le"}
 
 
 def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
-    """Return ``(start, index, sign, end)``, printed, for each range of the reduction ``this``, the outermost first; ``k
-    <= n - 1`` is written ``k < n``.
+    """Return ``(start, index, sign, end)`` for each range of the reduction ``this``, outermost first, as printed forms.
+    A range ``0 <= k <= n - 1`` gives the sign ``<`` and the end ``n``; other ranges keep ``<=``.
     """
     found = []
     for index, low, high in reversed(this.limits):

@@ -40,8 +40,8 @@ def labels_of_ones(node: Any) -> list[str]:
 
 
 def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
-    """Return ``(tensor, axes)`` if the einsum `node` multiplies ``tensor`` by ones only, so that it repeats it along
-    new axes. ``axes`` are the axes of the result that are no repetition. None for another einsum.
+    """Return ``(tensor, axes)`` if the einsum `node` is ``tensor`` repeated along new axes by factors of ones: ``axes``
+    are the axes of the result that belong to ``tensor``. Return None for other nodes.
     """
     new = labels_of_ones(node) if isinstance(node, EinsumProduct) else []
     if not new or len(new) == node.rank:
@@ -65,8 +65,8 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor`` without its `axes`, which have extent 1 and come from products with tensors of ones; None if
-    another operand has one of these axes.
+    """Return ``tensor`` without its `axes` of extent 1, which exist only because it is computed with tensors of ones.
+    None if another operand has one of these axes, or for other tensors.
     """
     if isinstance(tensor, EinsumProduct):
         gone = {tensor.output[axis] for axis in axes}

@@ -75,7 +75,9 @@ def _is_printable(scan: Any) -> bool:
 
 @lru_cache(256)
 def _parts_in_text(steps: tuple[Any, ...]) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return ``(common parts, steps in terms of these)`` for printing the steps of a scan as text."""
+    """Return ``(parts, reduced)`` for printing the ``steps`` of a scan as text: pairs ``(symbol, subexpression)`` for
+    the common subexpressions, and the steps written with these symbols.
+    """
     return hooks.step_parts(steps, True)  # type: ignore[no-any-return]
 
 
@@ -254,8 +256,8 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The recurrences whose stacked states a scan reads as its sequences, in printed form. Their names and formulas
-    become part of the formula of the scan.
+    """The other recurrences from which a scan reads states at all times: their formulas in LaTeX, and printed names of
+    the states, such as ``h_{t-1}``. They become part of the formula of the scan.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.

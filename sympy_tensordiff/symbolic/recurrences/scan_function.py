@@ -405,8 +405,8 @@ class _Rows(Rewriting):
         self.time, self.length, self.known = time, length, known
 
     def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
-        """If ``expr`` reads a known row at the time ``t`` of the step, as ``A[t, ...]`` or ``A[idx[t], ...]``, return
-        the entry of the variable that stands for this row. Else return ``expr`` with its parts rewritten.
+        """Replace a read at the time ``t`` of the step, as ``A[t, i]`` or ``A[idx[t], i]``, by ``a[i]``, where ``a`` is
+        the scan's variable for that row. If there is none, return ``expr`` with rewritten arguments.
         """
         key = _read_row(expr, self.time, self.length)
         tensor, *indices = yield self.all(expr.args, scope)

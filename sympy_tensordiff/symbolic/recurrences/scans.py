@@ -73,7 +73,7 @@ class State(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Return whether no step changes the state: its value after a step is its own variable."""
+        """Return whether the state has the same value at all times: its update is the state itself."""
         return bool(self.update == self.variable)
 
 
@@ -170,7 +170,9 @@ class Scan(TensorOperation):
 
     @property
     def value(self) -> Any:
-        """Return the expression for the entry of the result that one step computes (not that of the next state)."""
+        """Return the expression by which a step computes its contribution to the result. The expressions for the next
+        states are separate.
+        """
         return self.args[1]
 
     @property
@@ -348,8 +350,8 @@ def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Return ``name`` without the number that `fresh_name` added; if this name is in ``taken``, with the first number
-    that makes it a new name.
+    """Return ``name`` without the number that `fresh_name` appended to make it unique. If this name, such as ``h``, is
+    in ``taken``, return the first of ``h_1``, ``h_2``, ... that is not.
     """
     name = without_fresh_number(name)
     stem, _, number = name.rpartition("_")

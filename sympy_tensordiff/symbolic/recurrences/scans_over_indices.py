@@ -42,8 +42,8 @@ class _OverIndices(Rewriting):
         return expr
 
     def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return `expr`, a sum or comprehension, with its body rewritten. In the body, ``scope`` also contains those
-        indices of `expr` that have ranges independent of other indices.
+        """Return `expr`, a sum or comprehension, with its body rewritten. ``scope`` has those enclosing indices whose
+        ranges depend on no other index; such indices of `expr` are added to it for the body.
         """
         plain = [limit for limit in expr.ranges() if len(limit.lows + limit.highs) == 2]
         own = {index: (low, high - low + 1) for index, low, high in plain}
@@ -80,9 +80,8 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return the tensor of the values of `expr` for all values of the batch indices. It has, in this order, the
-        axes of the pairs ``(index, extent)`` in ``front``, which index the first axes of `expr`; the axes of the batch
-        indices; and the other axes of `expr`.
+        """Return the tensor of the values of `expr` for all values of the batch indices. ``front`` has pairs ``(index,
+        extent)`` for the first axes of `expr`: they stay first; the batch axes follow, then the other axes of `expr`.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr

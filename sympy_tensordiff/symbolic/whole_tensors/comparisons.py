@@ -204,8 +204,8 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
     infinite = [side in (S.Infinity, S.NegativeInfinity) for side in sides]
 
     def choice(*values: Any) -> Any:
-        """Return ``where`` for scalars: the `Piecewise` between its two sides, with ``values`` in place of the
-        operands. A side that is infinite is a constant and takes none of the ``values``.
+        """Return ``where`` for one entry, a `Piecewise`. ``values`` are the entries of the operands: of the two sides,
+        then of the condition. A side that is infinite is a constant and takes none of the ``values``.
         """
         rest = iter(values)
         a, b = (side if is_infinite else next(rest) for side, is_infinite in zip(sides, infinite, strict=True))

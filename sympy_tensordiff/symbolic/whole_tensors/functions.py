@@ -76,7 +76,8 @@ def ones(shape: Any) -> Any:
 
 @explained
 def eye(N: Any, M: Any = None, k: int = 0) -> Any:
-    """The matrix with ones on a diagonal and zeros elsewhere: the unit matrix.
+    """The matrix with ``N`` rows and ``M`` columns (``N`` by default) that has ones on diagonal number ``k`` and zeros
+    elsewhere: by default, the identity matrix.
 
     Parameters
     ----------
