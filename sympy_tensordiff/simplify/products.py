@@ -354,7 +354,7 @@ def _joined_powers(graph: Graph, product: ContractionParts) -> list[Operand] | N
 
 
 RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
-    _inverse, _softmax, _exponentials, _normalised, _signs, _powers_of_products, _powers_of_multiples, _joined_powers,
+    _inverse, _softmax, _exponentials, _normalised, _signs, _powers_of_products, _joined_powers,
 )  # fmt: skip
 
 
