@@ -117,7 +117,10 @@ def test_powers_with_symbolic_exponents_join():
     np.testing.assert_allclose(function(np.array([0.5, 2.0, 0.0]), np.array([3, 0, 0])), [5, -1, -1])
 
 
-def test_numbers_stand_first_in_divisors():
+def test_numbers_leave_divisors():
+    assert str(td.gradient(td.sum(td.log(3 * x)), x)) == "1/x"
+    assert str(td.gradient(td.sum(td.log(3 * td.TensorPow(x, 2))), x)) == "2/x"
+    assert str(td.gradient(td.sum(x / (3 * y)), y)) == "-x/(3*y**2)"
     assert str(td.gradient(td.sum(x / y) / 3, x)) == "1/(3*y)"
 
 

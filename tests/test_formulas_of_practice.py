@@ -101,6 +101,7 @@ FORMULAS = {
         t - 2 * (1 - exp(-s * t)) / s + (1 - exp(-2 * s * t)) / (2 * s),
         [sizes(1e-6, 1), sizes(0.1, 30)],
     ),
+    "Student's slope by its tail": (log(1 + s**2) - s**2 / (1 + s**2), [sizes(1e-9, 1e9, BOTH)]),
     "Gouy": (atan(s / t) - s / t, [sizes(1e-6, 10, BOTH), sizes(0.1, 10)]),
 }
 

@@ -101,9 +101,11 @@ class _Quotients(PairJoiner):
         return self.graph.pow(self.graph.call(sympy.sinc, (angle,)), self.graph.const(-1))
 
     def is_square_of_sine(self, radicand: Node, cosine: Node) -> bool:
-        """Whether `radicand` is ``1 - cosine**2``."""
+        """Whether `radicand` is ``1 - cosine**2``, with ``c**2*u**2`` for the square of a multiple ``c*u`` too."""
         graph = self.graph
-        return radicand is graph.add((graph.one, graph.neg(graph.pow(cosine, graph.const(2)))))
+        number, rest = graph.split_view(cosine)
+        squares = graph.pow(cosine, graph.const(2)), graph.scale(number**2, graph.pow(rest, graph.const(2)))
+        return any(radicand is graph.add((graph.one, graph.neg(square))) for square in squares)
 
 
 def _is_angle(node: Node) -> bool:

@@ -87,7 +87,7 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_slopes,
 )
 from sympy_tensordiff.simplify.growing_quotients import with_bounded_growth
-from sympy_tensordiff.simplify.large_squares import log_of_large_square, with_large_squares
+from sympy_tensordiff.simplify.large_squares import log_of_large_product, log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.logistic_densities import with_densities
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
 from sympy_tensordiff.simplify.perfect_squares import perfect_square, square_of_roots
@@ -803,10 +803,10 @@ class _Rewriter:
 
     def logarithm(self, node: Node) -> Node:
         """Return a logarithm in the form of the first rule that applies; itself if none does."""
-        large = (("log(k + u**2)", log_of_large_square),)
+        large = ("log(k + u**2)", log_of_large_square), ("log(f*(k + w))", log_of_large_product)
         for name, rule in (*large, *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:
-                if rule is log_of_large_square:
+                if rule in (log_of_large_square, log_of_large_product):
                     self.written_logarithms[found] = node
                 return self.noted(name, found)
         if (found := log_of_close_quotient(self.graph, node.args[0])) is not None:

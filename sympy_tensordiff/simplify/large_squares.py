@@ -60,6 +60,29 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
     return graph.mul((graph.select(is_large, graph.const(2), graph.one), logarithm))
 
 
+def log_of_large_product(graph: Graph, argument: Node) -> Node | None:
+    """Return the logarithm of `argument` in a form that does not overflow, if `argument` is ``f*(k + w)`` with a
+    positive number ``k`` and a product ``w`` with an even power, such as ``t**2/n``. The factor ``f`` may be missing.
+    None for other arguments.
+
+    Where ``f`` or another factor of the root is negative, its root is NaN, and so is the logarithm.
+    """
+    for total in graph.factors(argument):
+        root = _root_of_square(graph, total)
+        if root is None:
+            continue
+        number, square, size = root
+        rest = graph.mul([part for part in graph.factors(argument) if part is not total])
+        is_large = graph.compare("lt", graph.const(_LARGE_VALUE**2), square)
+        if rest is graph.one and number is graph.one:
+            logarithm = graph.call(log1p, (graph.select(is_large, size, square),))
+        else:
+            far = graph.mul((graph.pow(rest, graph.const(Fraction(1, 2))), size))
+            logarithm = graph.call(sympy.log, (graph.select(is_large, far, argument),))
+        return graph.mul((graph.select(is_large, graph.const(2), graph.one), logarithm))
+    return None
+
+
 def _root_of_square(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
     """Return ``(k, w, sqrt(w))`` for a sum ``k + w`` with a positive number k of moderate size and a product w with an
     even power, such as ``t**2/n``; None for other nodes.
@@ -126,6 +149,14 @@ def _number_and_term(node: Node) -> tuple[Node, Node] | None:
         return None
     number, term = sorted(node.args, key=lambda arg: arg.op != "const")
     return (number, term) if abs(number.data) < _MODERATE else None
+
+
+def is_of_large_values(condition: Node) -> bool:
+    """Return whether `condition` is that of a choice of this module, which is false unless a value is large."""
+    if condition.op != "compare" or condition.data != "lt":
+        return False
+    bound = condition.args[0]
+    return bound.op == "const" and bound.data >= _LARGE_ROOT
 
 
 def _is_large_square(graph: Graph, found: _Square, exponent: int) -> Node:

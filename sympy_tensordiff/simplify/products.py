@@ -323,6 +323,19 @@ def _powers_of_products(graph: Graph, product: ContractionParts) -> list[Operand
     return None
 
 
+def _powers_of_multiples(graph: Graph, product: ContractionParts) -> list[Operand] | None:
+    """Return the operands of `product` with ``(c*x)**n`` written as ``c**n*x**n`` for a number c and an integer n, so
+    that ``c**n`` joins the coefficient; None without such operands.
+    """
+    parts = product.parts
+    for n, (node, base, power) in _powers(graph, parts):
+        number, rest = graph.split_view(base)
+        if node is not base and number != 1:
+            factor = graph.pow(graph.const(number), graph.const(power))
+            return [*_without(parts, n), (factor, ()), (_power(graph, rest, power), parts[n][1])]
+    return None
+
+
 def _joined_powers(graph: Graph, product: ContractionParts) -> list[Operand] | None:
     """Return the operands of `product` with ``x**u * (x**v)**n`` written as ``x**(u + n*v)`` for an integer n; None
     without such operands. A power of a power by itself stays as it is.
@@ -341,7 +354,7 @@ def _joined_powers(graph: Graph, product: ContractionParts) -> list[Operand] | N
 
 
 RULES: tuple[Callable[[Graph, ContractionParts], list[Operand] | None], ...] = (
-    _inverse, _softmax, _exponentials, _normalised, _signs, _powers_of_products, _joined_powers,
+    _inverse, _softmax, _exponentials, _normalised, _signs, _powers_of_products, _powers_of_multiples, _joined_powers,
 )  # fmt: skip
 
 

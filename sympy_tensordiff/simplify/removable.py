@@ -30,6 +30,7 @@ from sympy_tensordiff.functions.table import record_of
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.large_squares import is_of_large_values
 from sympy_tensordiff.simplify.power_series import (
     KNOWN,
     ErrorIntegral,
@@ -249,6 +250,8 @@ def _with_entries_of(
             body = table.args[0] if table.op == "comprehension" else table
             if not body.shape and is_arithmetic(body):
                 entries[node] = graph.entry(table, node.data) if body is not table else table
+        if node.op == "select" and not node.shape and is_of_large_values(node.args[0]):
+            entries[node] = node.args[2]
         needed = () if node.shape else (entries[node],) if node in entries else node.args
         missing = [arg for arg in needed if arg not in done]
         if missing:
