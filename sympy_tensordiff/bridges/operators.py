@@ -275,8 +275,8 @@ class Batched(_DerivableOperator):
         numbers = [value for position, value in enumerate(values) if position in integers]
 
         def each(*arrays: Any) -> tuple[Any, ...]:
-            """Return the results of the operator for ``arrays`` without the batch axis over which the array library
-            maps.
+            """Return the results of the operator for the ``arrays`` of a single call, without a batch axis; the array
+            library maps this function over the batch.
             """
             found: tuple[Any, ...] = self.inner.trace(vmap, merge_arguments(self.function, arrays, numbers))
             return found

@@ -28,7 +28,9 @@ class BlockFunction(Protocol):
         """
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """Return for each argument the list of slices that the task of the block numbered `block` loads in a kernel."""
+        """Return a dictionary from the names of arguments to the slices of them that one task loads: the task of the
+        block at position ``block`` in kernel number ``kernel``, at the given ``sizes``.
+        """
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
         """Return the predicted costs of a call at the given ``sizes``: its numbers of tasks, and the bytes that these

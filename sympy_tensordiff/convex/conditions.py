@@ -149,8 +149,8 @@ def require_values(
     domain_nodes: Collection[Expr] = (),
 ) -> None:
     """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` is proved to be defined in the
-    declared ranges of its symbols. Only nodes that contain a symbol of ``parts`` are examined, and none of
-    `domain_nodes`.
+    declared ranges of its symbols. ``parts`` maps symbols to the expressions that they replace. Nodes without these
+    symbols, and `domain_nodes`, are not examined.
 
     `closed` maps a symbol to another one whose declared range contains its ends, too.
 

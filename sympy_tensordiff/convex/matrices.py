@@ -25,7 +25,9 @@ class SignProver(Protocol):
 
 
 def matrix_entry(matrix: Any, row: Expr, column: Expr) -> Expr | None:
-    """Return the entry of ``matrix`` if it is a tensor symbol or a comprehension; None for any other matrix."""
+    """Return the entry of ``matrix`` at ``row`` and ``column``, if ``matrix`` is a tensor symbol or a comprehension;
+    None for any other matrix.
+    """
     if isinstance(matrix, TensorSymbol):
         return matrix[row, column]
     if isinstance(matrix, TensorComprehension) and matrix.rank == 2:

@@ -222,8 +222,9 @@ class Signs(Generators):
         return None
 
     def _sign_by_derivative(self, factor: Expr) -> str | None:
-        """Return the sign that follows from the value at one end of a variable's range and from the sign of the
-        derivative in the range; None if none follows.
+        """Return the sign of ``factor`` that the derivative with respect to one of its symbols proves: from the value
+        at one end of the symbol's range, and from the sign of the derivative in the range. None if no symbol gives a
+        proof.
         """
         if (
             self._depth == MAX_DERIVATIVES
@@ -280,8 +281,8 @@ class Signs(Generators):
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return the value of the rational function ``form`` at ``g = end``. None if it has no value there, or if
-        another symbol in it is a function of ``g`` with an irrational value there.
+        """Return the value of the rational function ``form`` where the symbol ``g`` has the value ``end``. None if it
+        has no value there, or if a symbol in it that depends on ``g`` is irrational there.
         """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}

@@ -173,8 +173,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
 
         def rule(part: Node) -> Node:
-            """Return what `part`, a branch or term of the cotangent of a node, contributes to the cotangent of the
-            node's argument.
+            """Apply the pullback rule of a node to `part`, a branch or term of its cotangent. Return the contribution
+            to the cotangent of one argument.
             """
             return pull(self.graph, node, part, position)
 
@@ -353,7 +353,7 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
 
 
 def _multiple(graph: Graph, node: Node) -> tuple[Number, Node] | None:
-    """Return `node` as a number times a product of several factors; None for other nodes."""
+    """Return ``(number, product)`` if `node` is a number times a product of at least two factors; None for others."""
     if node.op != "mul" or node.args[0].op != "const" or len(node.args) < 3:
         return None
     return graph.split_coefficient(node)

@@ -256,8 +256,8 @@ def _move_into_select(graph: Graph, cotangent: Operand, factors: Sequence[Operan
 
 
 def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
-    """Return the select `chosen`, one branch of which is 0, with its other branch multiplied by `others`, which are
-    selects too, and by the factors `moved`.
+    """Return the select `chosen`, with 0 in one branch, times the selects `others` and the factors `moved`: its nonzero
+    branch is multiplied by them, and the branch 0 stays 0.
     """
     choice, own = chosen
     sizes = dict(zip(own, choice.shape, strict=True))

@@ -89,8 +89,8 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return the tangent of `value` as a list of one expression, or of None if it is 0. ``moves`` maps each
-        variable or named part to the tangents whose sum is its tangent.
+        """Return a list of one item, the tangent of `value`, or None in its place if it is 0. ``moves`` maps each
+        variable or named part to a list of tangents, whose sum is its tangent.
 
         ``written(work, [node])`` makes this list from the node of the tangent in ``work``, a new `Differentiation`.
         """

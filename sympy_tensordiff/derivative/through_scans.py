@@ -163,8 +163,9 @@ def _sweep_back(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Propagate `cotangent` back through `value`, outside of scans, and append the cotangents of the `variables` and
-    scans in it to the lists in `found`. `known` maps expressions to variables that replace them in these cotangents.
+    """Propagate `cotangent` from `value` back to its `variables` and scans, without entering the scans. Append the
+    cotangent of each to its list in `found`. `known` maps expressions to variables that replace them in these
+    cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -271,7 +272,7 @@ def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) 
 
 
 def _depends(expr: Any, wanted: set[Any]) -> bool:
-    """Return whether an expression contains one of the `wanted` symbols and scans."""
+    """Return whether ``expr`` contains one of the symbols and scans in the set ``wanted``."""
     return not wanted.isdisjoint(_symbols_and_scans(expr))
 
 
@@ -375,8 +376,8 @@ class _Adjoint:
         return variable
 
     def add_cotangents_to(self, found: Found) -> None:
-        """Compute the cotangents of the variables and scans that the recurrence reads, by a scan that runs backwards,
-        and append them to the lists in `found`, a dictionary from each variable or scan.
+        """Compute the cotangents of the variables and scans that the recurrence reads, by a scan that runs backwards.
+        Append each cotangent to the list of its variable or scan in the dictionary `found`.
         """
         for target, cotangent in self.direct:
             _sweep_back(target, cotangent, self.variables, found)

@@ -301,9 +301,9 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of entries that ``read`` accesses in its tensor while one block is computed, as forms in the
-    sizes and the first indices of the block. ``outer`` are the indices that vary within the block, ``facts`` are
-    constraints that hold.
+    """Return the ranges of tensor entries that ``read`` accesses while one block is computed, one range for each axis.
+    They are forms in the sizes and the first indices of the block. The indices ``outer`` vary within the block; the
+    constraints ``facts`` always hold.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
@@ -330,9 +330,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return ``(bounds,)`` of the variable ``target`` over all values of the variables ``loops`` that satisfy ``rows``;
-    () if it has no bounds. If integers may not attain these bounds, those of the other variables follow in the tuple,
-    as inner loops.
+    """Return the bounds of ``target`` over all values of the variables ``loops`` that satisfy ``rows``, as a tuple with
+    one item; () if there are none. If integers may not attain them, the tuple continues with the bounds of the other
+    variables, as inner loops.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -125,8 +125,8 @@ class BlockKernel:
         self.function = lambdify([*given, *self.numbers], results, backend, **options)
 
     def _make_facts(self) -> Rows:
-        """Return the constraints that hold in every block: sizes and the block's length are at least 1, and all indices
-        of the block are inside of the range that is split into blocks.
+        """Return the constraints that hold in every block: each size is at least 1, each block has at least one index,
+        and its first and last index are in the range that is split into blocks.
         """
         rows = [Constraint("ge", to_affine_form(size - 1)) for size in self.sizes]
         for loop in self.loops:

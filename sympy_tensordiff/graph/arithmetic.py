@@ -161,7 +161,7 @@ class Arithmetic(NodeTable):
                 powers[base] += [self.scale(own.data, exponent) for own in powers.pop(power)]
 
     def _without_implied_tests(self, parts: list[Node]) -> list[Node]:
-        """Return the factors `parts` without superfluous tests ``u != 0``: those next to another factor that is 0
+        """Return the factors `parts` without superfluous tests ``u != 0``. A test is superfluous if another factor is 0
         wherever ``u`` is 0.
         """
         choices = [part for part in parts if self.is_choice(part)]
@@ -347,8 +347,8 @@ class Arithmetic(NodeTable):
         """
 
         def taken_branch(node: Node) -> Node:
-            """Return the branch number ``position`` of a select whose condition is ``condition``; other nodes are
-            unchanged.
+            """Return the branch that the select `node` takes if the enclosing ``condition`` is true (``position`` 1) or
+            false (2). A node that is not a select on this condition is returned unchanged.
             """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 

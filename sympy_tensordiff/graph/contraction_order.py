@@ -134,8 +134,8 @@ class Products:
         return False
 
     def absorb_if_less_work(self, node: Node) -> None:
-        """Record in ``absorbed`` that the product ``node`` is multiplied out, if the einsums that use it then need
-        fewer multiplications altogether than with a stored ``node``.
+        """Decide whether the product ``node`` is stored, or multiplied out in the einsums that use it. If multiplying
+        out takes fewer multiplications in all of them together, record ``node`` in ``absorbed``.
 
         The work of an einsum is estimated again only if a product that it uses was multiplied out; no further einsum is
         looked at where the others take too much work already.

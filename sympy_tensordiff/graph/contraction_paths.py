@@ -343,7 +343,9 @@ def _orders(
     sizes = dict(sizes_of_labels)
 
     def order(path: Path) -> Order:
-        """Return ``path`` with its number of multiplications and the labels of its products."""
+        """Return the contraction path ``path`` as an `Order`, with its number of multiplications and the labels of its
+        products.
+        """
         products = tuple([product for _, product in products_of_path(inputs, output, path)])
         return Order(path, operation_count(inputs, output, sizes, path), products)
 

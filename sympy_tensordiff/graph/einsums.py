@@ -105,8 +105,8 @@ class Recognition:
         return graph.mul([*scalars, product]) if scalars else product
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
-        """Name the labels of the einsum `product`, for printing, after the index variables that label `operands`. An
-        operand that simplification has changed, so that it is not an argument of `product`, gives no names.
+        """Name the labels of the einsum `product`, for printing, after the index variables that label the same operands
+        in ``operands``. An operand that simplification has changed gives no names.
         """
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):

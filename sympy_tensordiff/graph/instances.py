@@ -73,8 +73,8 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether ``substitution`` turns each tensor entry in the body into an entry that the node reads, too: a
-        quick test that fails for most wrong substitutions.
+        """Return whether the entries that the body reads, with ``substitution`` in their indices, are all read by the
+        node, too. This quick test rejects most wrong substitutions.
         """
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
@@ -120,8 +120,9 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield ``(key, forms)`` for the index forms in `part`, and for those inside of floors, array entries and other
-    nonlinear terms of them. The key describes the position; two forms can match only if their keys are equal.
+    """Yield ``(key, forms)`` for the index forms in `part`, and for the forms inside of nonlinear terms such as
+    ``floor(i/2)`` and ``p[i]``. The key says in which position the forms occur: two items can match only if their keys
+    are equal.
     """
     for position, forms in _forms_of_node(part):
         yield position, forms

@@ -186,9 +186,9 @@ class Reader(ConditionReader):
         return self._leaves[scan]
 
     def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
-        """Return the node of a scan (a loop over time); if the reader treats scans as variables, return a tensor
-        variable for its result. Raise `UnsupportedError` if the scan depends on an outer index, or if the public
-        function that reads it takes no scans.
+        """Return the node of a scan (a loop over time), or a variable for its result if the reader treats scans as
+        variables. Raise `UnsupportedError` if the scan depends on an index bound around it, or if the public function
+        that was called does not support scans.
         """
         indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
         if indices:
@@ -321,8 +321,8 @@ class Reader(ConditionReader):
         return tensor if expr.shape else self.graph.read(tensor, ())
 
     def _read_named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
-        """Return the node of a named expression (`td.name`): a tensor variable of that name if names are kept, else the
-        node of its definition.
+        """Return the node of a named expression (`td.name`). If the reader keeps names, this is a variable of that
+        name. Otherwise, or if the expression depends on an enclosing bound index, it is the node of the definition.
         """
         # A definition with an enclosing bound index is read itself: its name does not show the index.
         if not self._names or not scope.keys().isdisjoint(expr.free_symbols):

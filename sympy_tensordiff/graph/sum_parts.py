@@ -141,8 +141,8 @@ class SumParts:
 
 
 def core_of(node: Node) -> Node:
-    """Return the tensor from which a transposed, repeated or scaled one is made: ``A`` for ``2*A.T``. Another node is
-    returned unchanged.
+    """Return the operand of `node` if `node` is a transposed, repeated or scaled tensor: ``A`` for ``2*A.T``. Another
+    node is returned unchanged.
     """
     return node.args[0] if is_view(node) and node.args else node
 

@@ -220,8 +220,9 @@ class TermProducts(SumParts):
         return (work, self.graph.scale(found.coefficient, node)), found
 
     def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
-        """Return the einsum `whole` as a sum with several uses times the einsum of the other operands, if multiplying
-        by the sum last costs nothing extra; else None. Products in `opened` are multiplied out first.
+        """Return the einsum `whole` as the product of a shared sum (one with several uses) and the einsum of the other
+        operands. None if there is no such sum, or if this order costs more. Products in `opened` are multiplied out
+        first.
         """
         core, order = core_of(whole), tuple(range(len(whole.shape)))
         if not whole.shape or not is_core(core) or len(core.shape) != len(order):

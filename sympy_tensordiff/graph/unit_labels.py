@@ -49,8 +49,10 @@ def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection
 
 
 def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node]) -> Sequence[Node]:
-    """Return `roots` with each product of which only the diagonal is used replaced by its diagonal. This is one pass:
-    products whose other entries are unused only after it are left for the next one. Nodes in `known` are unchanged.
+    """Return `roots` with each product whose entries are used on a diagonal only replaced by this diagonal. Nodes in
+    `known` are unchanged.
+
+    This is one pass: a product whose other entries become unused only by it is left for the next one.
     """
     parts = reachable(*roots, known=known)
     found: dict[Node, set[tuple[int, ...]]] = {root: {()} for root in roots}
@@ -81,8 +83,8 @@ def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collectio
 
 
 def _diagonal(graph: Graph, product: Node, order: tuple[int, ...]) -> Node:
-    """Return the diagonal of `product` over axes with equal numbers in `order`: ``(0, 1, 0)`` gives the entries ``P[i,
-    j, i]``. The result has one axis for each different number, in order of first occurrence.
+    """Return the entries of `product` at which axes with equal numbers in `order` have equal indices: ``P[i, j, i]``
+    for ``(0, 1, 0)``. The result has one axis for each different number, in order of first occurrence.
     """
     number, core = graph.split_view(product)
     if not is_core(core) or core.shape != product.shape or len(set(core.data.output)) < len(order):

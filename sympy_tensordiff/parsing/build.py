@@ -77,7 +77,9 @@ class ThesisBuilder:
         return self.checked(node, function, node, chain)
 
     def sum_of_chain(self, node: Tree, chain: Chain) -> Any:
-        """Return the sum of the operands in ``chain``, which are pairs of "is subtracted" and value."""
+        """Return the sum of the operands in ``chain``, a list of pairs ``(is_inverse, value)``. A value is subtracted
+        if its ``is_inverse`` is True.
+        """
         return self.operations.add(
             [self.operations.negated(value) if is_inverse else value for is_inverse, value in chain]
         )

@@ -113,8 +113,8 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names to compute in one loop with `name`, in the order of the lines: the name itself, and the
-        states that depend on it and on which it depends.
+        """Return the names that one loop must compute together, in the order of the lines: `name`, and each state such
+        that it depends on `name` and `name` on it.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]
@@ -240,9 +240,12 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of `text`, the right side of a line, within one step. States at the previous time
-        become ``variables``. Tensors read at the current time become row variables, which are added to ``rows``.
-        ``rest`` are the indices after the time on the left side.
+        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time
+        become ``variables``. A sequence read at the current time becomes a row variable, which is added with the
+        sequence to ``rows``.
+
+        ``rest`` are the indices after the time on the left side. ``values`` caches the values of names at the current
+        time.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
@@ -311,8 +314,9 @@ class Lines:
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return a new name for the tensor to which `match` refers: a constant, the stacked values of a state
-            without a time, or the state at its last time. Any other text is returned unchanged.
+            """Return a new name for the tensor at `match`, an occurrence of a name in the text: a constant, the values
+            of a state at all times, or the state at its last time. Text that refers to anything else is returned
+            unchanged.
             """
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
@@ -347,9 +351,9 @@ class Lines:
         return known[0]
 
     def scan(self, kind: str, name: str, value: Any, more: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
-        """Return a scan (recurrence over time) that runs the recurrence which defines `name` and computes `value` in
-        each step. Its result is all of these, the last one or their sum (``kind`` "stack", "last" or "sum"). ``more``
-        maps names to further pairs: the variable of a row, and its sequence.
+        """Return a scan: it runs the recurrence that defines `name`, and computes `value` in each step. Its result is
+        all of these values, the last one or their sum (``kind`` "stack", "last" or "sum"). ``more`` maps names to
+        further pairs of a row variable and its sequence.
         """
         values, variables, initial, rows, _, is_reversed = self.recurrence(name)
         needed = needed_states([(variables[one], values[one]) for one in variables], [value])
@@ -424,8 +428,8 @@ class Lines:
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:
-        """Return the names that `body` reads at a time, ``h`` for ``h[t-1]``, and that a line defines. Names without a
-        first value are replaced by their definitions, so that names read in these count, too.
+        """Return the names that `body` reads at a time, such as ``h`` in ``h[t-1]``, if a line defines them. For a name
+        without a first value, the names in its definition are included.
         """
         found: dict[str, None] = {}
         texts = [body]

@@ -78,8 +78,8 @@ class RecurrenceText:
             raise self.error(f"{text.strip()} is not a size: it consists of names and integers", text) from None
 
     def is_declared(self, name: str) -> bool:
-        """Return whether `name`, as LaTeX writes it, is that of a declared tensor; ``h_{0}`` may be ``h_0`` or
-        ``h0``.
+        """Return whether a tensor called `name` is declared. `name` is in LaTeX: ``h_{0}`` may be declared as ``h_0``
+        or ``h0``.
         """
         plain = plain_name(name)
         return plain in self.tensors or plain.replace("_", "") in self.tensors

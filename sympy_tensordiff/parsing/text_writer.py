@@ -95,7 +95,9 @@ class ThesisWriter(Rewriting):
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
     def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
-        """Return the text of a symbol: the name of a scalar, or the operand for a variable of a function's template."""
+        """Return the text of the symbol ``expr``. In the formula of an elementwise function, a placeholder symbol is
+        written as its operand in ``scope``; any other symbol is written by its name.
+        """
         return scope.variables.get(expr) or self.visit_name(expr, scope)
 
     def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:

@@ -192,8 +192,8 @@ def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
     count = len(arguments)
 
     def value(numbers: Sequence[Number]) -> Number:
-        """Return the value of ``function`` at ``numbers``. If some of these are dual numbers, the result is one, too:
-        it has the derivatives by the chain rule.
+        """Return the value of the enclosing ``function``, a SymPy function, at its arguments ``numbers``. If an
+        argument is a dual number (a number with derivatives), so is the result, by the chain rule.
         """
         if any(isinstance(number, duals.Dual) for number in numbers):
             return duals.apply_chain_rule(numbers, value, slope)

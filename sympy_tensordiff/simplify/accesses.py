@@ -349,9 +349,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return the values of loop indices in `bound` at which the constraint `inside` is closest to being violated,
-        as a dictionary. None if they are not unique, or if for some sizes the loops, with the constraints `around`, do
-        not reach that point.
+        """Return a dictionary from loop indices in `bound` to their values at the point where the constraint `inside`
+        is closest to being violated. None if there is no unique point, or if for some sizes the loops, with the
+        constraints `around`, do not reach it.
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)

@@ -106,8 +106,8 @@ class _Signs:
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
-        """Return `node` as a number times a node with a canonical sign: ``b - a`` is -1 times ``a - b``. The arguments
-        of `node` are in this form already, in ``done``.
+        """Return `node` as a number times a node with a canonical sign: ``b - a`` is -1 times ``a - b``. The dictionary
+        ``self.done`` maps the arguments of `node` to this form.
         """
         is_whole = node.has_tensor_ops and not (self.mixed and not node.shape and not takes_tensors(node))
         if is_whole or not node.args:
@@ -153,8 +153,8 @@ class _Signs:
         return Signed(alone if stays else self.graph.scale(number, core), number, core)
 
     def split(self, node: Node) -> Signed:
-        """Return `node` as a number times a node whose sign is canonical, as ``-1*(a - b)`` for ``b - a``. With
-        ``for_readers`` a common divisor of the terms is also taken out.
+        """Return `node` as a number times a node whose sign is canonical, as ``-1*(a - b)`` for ``b - a``. If the
+        attribute ``for_readers`` is true, a common divisor of the terms is also taken out.
         """
         if node.op != "add":
             number, core = self.graph.split_coefficient(node)

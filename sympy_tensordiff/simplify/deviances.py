@@ -194,8 +194,8 @@ def _argument(logarithm: Node, arguments: Mapping[Node, Node]) -> Node | None:
 
 
 def _multiple(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, b, a - b)`` with ``b = 1/q`` for ``q*a``, a number times an input, which is then treated as the
-    quotient ``a/b``; None for other nodes.
+    """Return ``(a, b, a - b)`` with ``b = 1/q`` if `node` is ``q*a``, a number times an array entry or scalar: `node`
+    is then treated as the quotient ``a/b``. None for other nodes.
     """
     factor, a = graph.split_coefficient(node)
     if a.op not in ("read", "scalar") or not isinstance(factor, int | Fraction):

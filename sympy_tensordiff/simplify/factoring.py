@@ -305,8 +305,8 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Add to each common factor the terms that have it and fewer axes: ``c*A`` joins terms such as ``A*B`` with the
-        factor ``A``, because their sum is ``A*(B + c)``.
+        """Add further terms to each group of terms with a common factor: a term ``c*A``, whose other factor ``c`` has
+        fewer axes, joins the terms ``A*B``, because their sum is ``A*(B + c)``.
 
         This includes divisors along some axes of the result.
         """

@@ -210,8 +210,8 @@ class _Logistic(PairJoiner):
         return base, times if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` is a positive power of a sigmoid, or a power of cosh, so that `joined` may replace a pair of
-        another factor and this one.
+        """Return whether `factor` is a positive power of a sigmoid, or a power of cosh. Only then may `joined` merge
+        another factor with it, its second argument.
         """
         return self.as_power_of_sigmoid(factor)[1] > 0 or (
             factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh

@@ -234,9 +234,9 @@ def divisor_constraints(forms: Iterable[Affine]) -> Rows:
 
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
-    """Yield ``(entry, constraints)`` for each integer-tensor entry in `rows`, such as ``p[i]``: the constraints are
-    true where the test of `rows` reads it. ``rows`` are the condition of a guard, or the range of loops over
-    `variables`; ``facts`` always hold.
+    """Yield ``(entry, constraints)`` for each integer-tensor entry in `rows`, such as ``p[i]``, with the constraints
+    that hold where it is read. ``rows`` are the condition of a guard, or the range of loops over `variables`; ``facts``
+    always hold.
 
     The rows of a range are tested where the loops around it run, those of a guard where the others hold.
     """

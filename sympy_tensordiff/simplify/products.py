@@ -131,9 +131,8 @@ def without_factor_of_inverse(graph: Graph, product: ContractionParts, uses: Use
 
 
 def _other_factor(graph: Graph, matrix: Node, factor: Node, axis: int, end: int) -> Node | None:
-    """Return the other factor ``R`` if `matrix` is a product with the square matrix `factor`, ``F``, at the left (`end`
-    0: ``F R``) or at the right (`end` 1: ``R F``); None otherwise. If `axis` differs from `end`, ``F`` is the transpose
-    of `factor`.
+    """Return ``R`` if `matrix` is the product ``F R`` (`end` 0) or ``R F`` (`end` 1). ``F`` is the square matrix
+    `factor`, or its transpose if `axis` differs from `end`. None if `matrix` is not such a product.
     """
     if not is_core(matrix) or factor.shape[0] != factor.shape[1]:
         return None
@@ -175,9 +174,9 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` along which `other` divided by a sum is a softmax. The sum is that of `exponential`
-    over `axes`, with the labels `rest`. None unless `other`, with `labels`, is the same exponential up to the order of
-    axes.
+    """Return the axes of `other` over which `exponential` is summed, if the two are the same exponential up to the
+    order of axes: `other` divided by this sum is then a softmax. None otherwise. `axes` are the summed axes of
+    `exponential`, `rest` the labels of the sum, `labels` those of `other`.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """

@@ -139,9 +139,9 @@ class ProductsOfSums:
         ]
 
     def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, for sums over the `groups`
-        of bounds and factors. Unless all ranges are known to be nonempty (`run`), each group must be defined even where
-        the range of another one is empty.
+        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``. The `groups` are the
+        bounds and factors of the new sums. Unless all ranges are known to be nonempty (`run`), each group must be
+        defined even where the range of another one is empty.
         """
         if run:
             return True
@@ -284,8 +284,8 @@ class ProductsOfSums:
         return apart if apart.op != "add" else None
 
     def opened(self, term: Node) -> Node:
-        """Return `term`, a number times an entry of a comprehension, with this entry replaced by the formula of the
-        comprehension; other terms are unchanged.
+        """Return `term` with its entry of a comprehension replaced by the formula of the entry: ``2*x[i]**2`` for
+        ``2*T[i]``, where T has the entries ``x[i]**2``. A term that is not a number times such an entry is unchanged.
         """
         number, core = self.graph.split_coefficient(term)
         if core.op != "read" or core.args[0].op != "comprehension":

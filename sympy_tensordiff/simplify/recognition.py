@@ -325,8 +325,8 @@ def _factor_of_inverse(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product ``(1 - inv(F F^T)) F`` multiplied out, ``F - inv(F)^T``, since an inverse then cancels. None
-    if no inverse cancels.
+    """Return a product such as ``(1 - inv(F F^T)) F`` multiplied out, here ``F - inv(F)^T``, if an inverse then
+    cancels; else None.
     """
     product = product_of(graph, node)
     for n, (addition, own) in enumerate(product.parts):

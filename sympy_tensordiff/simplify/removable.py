@@ -134,7 +134,9 @@ class Variable(NamedTuple):
 
     @property
     def is_far_out(self) -> bool:
-        """Whether the series is in powers of ``u = 1/lead``, so that it holds for large values of ``lead``."""
+        """Whether this variable is ``u = 1/lead`` for an expression ``lead``: series in powers of ``u`` then hold for
+        large values of ``lead``, not for small ones.
+        """
         return self.side is not None
 
 
@@ -283,11 +285,11 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
     """Return the arguments of `node` that may be replaced by series one by one. If several factors of a product contain
-    exponentials, these are left out, because kernels scale them together. `whole` maps each argument to its form
-    without reads.
+    exponentials, these factors are left out. `whole` maps each argument to its form without reads, in which
+    exponentials are found.
 
-    ``whole`` maps each argument to its form without reads. Exponentials in several factors of a product may grow
-    beyond all numbers while the product does not: kernels scale them together, and need all of them as they are.
+    Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels scale
+    them together, and need all of them as they are.
     """
     growing = [
         arg
@@ -604,8 +606,8 @@ class _LeadingPower(NamedTuple):
 
 
 def _leading_power(graph: Graph, total: Node, variable: Variable) -> _LeadingPower | None:
-    """Return the sum `total`, such as ``b**2 + b + 1``, as its greatest power of ``b`` times a factor that tends to 1
-    for large ``b``, the base of the powers of `variable`. None if it has no such form.
+    """Return the sum `total` as a power of ``b``, the base of `variable`, times a factor that tends to 1 for large
+    ``b``: ``b**2 + b + 1`` is ``b**2*(1 + 1/b + 1/b**2)``. None if it has no such form.
     """
     series = variable.powers.series(total, _COEFFICIENTS_TO_TELL) if total.op == "add" else None
     if series is None or series.order >= 0 or series.coefficients[0] != 1:
@@ -713,8 +715,8 @@ def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variabl
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield the variables ``u`` in which a function of `node` could be expanded: `node` itself, the base of a power, or
-    a product without its common exponent, as ``x/y`` for ``x**2/y**2``.
+    """Yield each variable ``u`` in which a function of `node` could be expanded as a power series: `node` itself, the
+    base of a power, or a product without its common exponent, as ``x/y`` for ``x**2/y**2``.
     """
     if node.op == "const":
         return
@@ -775,8 +777,8 @@ def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) 
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the first `length` terms of the power series of the sum of `terms`, in the variable of `powers`; None if a
-    term has no series. The common factor ``rest`` of all terms is left out.
+    """Return the first `length` terms of the power series of the sum of `terms`, in the variable of `powers` and
+    without the common factor ``rest`` of all terms. None if a term has no series.
     """
     found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]
@@ -816,8 +818,9 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error, in units of the last place, if the variable `powers` has the value
-    `u`: the larger of the bounds for the sum of `terms` and for the power `series` that may replace it.
+    """Return a bound of the relative rounding error, in units of the last place, of the sum of `terms` and of the power
+    `series` that may replace it: the larger of the two. `u` is the value of the series' variable, and `powers` is this
+    variable as a product of powers.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))

@@ -159,8 +159,9 @@ def _is_over_axes(node: Node) -> bool:
 
 
 def _guarded(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a guard or an extremum, and whether it is flat (derivative 0 where the value is 0), from these
-    facts of its body. The sign is at best "nonnegative", since the value may be 0.
+    """Return the sign of a guard or an extremum: that of its body, but at best "nonnegative", since the value may be 0.
+    The result also says whether it is flat (derivative 0 where the value is 0). ``arguments[0]`` has these facts of the
+    body.
     """
     return SignFacts(min(arguments[0].sign, 0), arguments[0].flat)
 

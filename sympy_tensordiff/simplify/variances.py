@@ -145,9 +145,9 @@ def _formula_of_sum(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum, other: ScaledSum) -> Node | None:
-    """Return ``products + factor*one*other``, with ``products`` a sum of products ``x*y`` and the other two the sums of
-    ``x`` and ``y``, as the sum of ``(x - mean(x))*(y - mean(y))``, which is more accurate. None if it is no multiple of
-    that.
+    """Return ``products + factor*one*other`` as a multiple of ``sum((x - mean(x))*(y - mean(y)))``, which is more
+    accurate. Here `products` is a multiple of the sum of ``x*y``, `one` of the sum of ``x``, and `other` of the sum of
+    ``y``. None if there is no such form.
     """
     variables, rows, body = graph.open(one.value)
     count = _count(graph, variables, rows)

@@ -222,7 +222,9 @@ class StructuredDerivative:
         return entries(call.values, out)
 
     def kernel(self, groups: tuple[TermGroup, ...]) -> ValueKernel:
-        """Return the compiled function for the values of these `groups` of terms; it is compiled once."""
+        """Return the compiled function that computes the values of all terms in ``groups``. It is compiled once and
+        then cached.
+        """
         if groups not in self._kernels:
             self._kernels[groups] = ValueKernel(self.args, groups, self._options)
         kernel: ValueKernel = self._kernels[groups]

@@ -156,9 +156,9 @@ class NonlinearProgram:
         return self._hessian.values(*self._lagrangian_arguments(x, lagrange, obj_factor), lower=True)
 
     def hessian_operator(self, x: NDArray[Any], lagrange: Any = None, obj_factor: float = 1.0) -> Any:
-        """Return the second derivatives of ``obj_factor*objective + lagrange @ constraints`` at ``x`` as a
-        `StructuredOperator`, for ``scipy.optimize.minimize``. It is the whole matrix, of which `hessian` returns the
-        lower triangle. Without ``lagrange`` the multipliers are 0.
+        """Return the matrix of second derivatives of ``obj_factor*objective + lagrange @ constraints`` at ``x``, with
+        both triangles, as a `StructuredOperator` for ``scipy.optimize.minimize``. Without ``lagrange``, the multipliers
+        are 0.
         """
         own = np.zeros(self.m) if lagrange is None else lagrange
         return self._hessian(*self._lagrangian_arguments(x, own, obj_factor))

@@ -39,8 +39,8 @@ class TermGroup(NamedTuple):
 
 
 class SparsityPattern(NamedTuple):
-    """A sparsity pattern in compressed-row (CSR) form. For each stored entry, it also has the numbers of the computed
-    values whose sum the entry is.
+    """A sparsity pattern in compressed-row (CSR) form. It also lists, for each stored entry, the numbers of the
+    computed values whose sum is this entry.
 
     The values of all groups are concatenated: for each group, each of `TermGroup.values` at all points. Entry ``e`` is
     the sum of the values at ``sources[starts[e]:starts[e + 1]]``; ``starts`` is None if each entry has one source.

@@ -389,8 +389,8 @@ def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
 
 
 class _SeparatedTerm(NamedTuple):
-    """A term ``sum_k left[k, row]*right[k, column]`` of a matrix. ``inner`` has the ranges of the summed indices k.
-    Each factor consists of the ranges of its other indices, its value, and its row or column.
+    """A term of a matrix in the form ``sum_k left[k, row]*right[k, column]``. ``inner`` has the ranges of the summed
+    indices k. ``left`` and ``right`` have the ranges of their other indices, the value, and the row or column.
     """
 
     inner: tuple[IndexRange, ...]

@@ -226,8 +226,8 @@ def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]
 
 
 def _transparent_args(value: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``value`` from which conditions can be moved out: terms, factors, and branches of a
-    `Piecewise` on indices. () for other nodes.
+    """Return the arguments of ``value`` from which conditions can be moved out: the terms of a sum, the factors of a
+    product, or the branches of a `Piecewise` with conditions on indices. () for other nodes.
     """
     if isinstance(value, sympy.Mul | sympy.Add):
         return tuple(value.args)

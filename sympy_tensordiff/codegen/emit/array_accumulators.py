@@ -17,9 +17,9 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return the statements ``body`` with fewer accumulators: if the stored value is ``s + t``, the terms of t are
-    added to s instead, and t is removed. Only sums with the same ``axes`` (a dictionary from accumulators to axes of
-    their arrays) are joined, and none whose name is in ``fixed``.
+    """Return the statements ``body`` with fewer accumulators: if ``s + t`` is stored, the terms of t are added to s,
+    and t is removed. Only sums with equal ``axes`` (a dictionary from accumulators to the axes of their arrays) are
+    joined; those named in ``fixed`` are left unchanged.
     """
     *rest, store = body
     if not is_store(store):

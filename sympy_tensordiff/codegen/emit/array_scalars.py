@@ -427,8 +427,8 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of the read ``name[texts]``, arranged to broadcast against the current vectorised dimensions:
-        its axes, which run over `dims`, are transposed into the order of these, and get ``None`` for each missing one.
+        """Return the text of the read ``name[texts]``, arranged to broadcast against the current vectorised dimensions.
+        Its axes run over `dims`: they are transposed into the current order, and a missing dimension becomes ``None``.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)

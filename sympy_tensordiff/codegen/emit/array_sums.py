@@ -244,8 +244,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Find a constraint that ties a single vectorised dimension: it contains the index of exactly one, which no other
-    constraint in `rows` contains. Return ``((row,), others)`` for the first such constraint, else ``((), ())``.
+    """Find the first constraint in `rows` that contains one vectorised dimension, reads no data, and shares this
+    dimension with no other constraint. Return ``((constraint,), others)``; ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])

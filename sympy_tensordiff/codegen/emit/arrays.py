@@ -368,7 +368,9 @@ class KernelPrinter:
         return f"np.all({self.values.scalar(condition)})"
 
     def extreme(self, value: Scalar, method: str) -> str:
-        """Return the text of the minimum (``method`` "min") or maximum ("max") of a value over all entries."""
+        """Return the text of the minimum (``method`` "min") or maximum ("max") of ``value`` over all entries, such as
+        ``x.max()``.
+        """
         if isinstance(value, Operation) and value.function == "mul" and len(value.arguments) == 2:
             factor, rest = value.arguments
             if isinstance(factor, Number) and factor.value > 0:

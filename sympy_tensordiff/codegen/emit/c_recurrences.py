@@ -94,8 +94,8 @@ class CRecurrencePrinter:
         return self.loop_over_entries(result, f"{target}[{self.index}] = 0;")
 
     def copied(self, target: str, source: str, result: str) -> list[str]:
-        """Return the C lines that copy an array from the pointer `source` to `target`. It has the shape of `result`,
-        the name of an array that a time step fills.
+        """Return the C lines that copy an array from the pointer `source` to the pointer `target`. Its shape is that of
+        the array named `result`, which a time step fills.
         """
         return self.loop_over_entries(result, f"{target}[{self.index}] = {source}[{self.index}];")
 

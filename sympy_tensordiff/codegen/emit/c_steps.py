@@ -274,8 +274,8 @@ class CLibraryCallPrinter:
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
         """Append C code that solves linear systems with a matrix, given by its triangular ``factors``, or with its
-        transpose if ``is_transposed``. ``source`` and ``target`` are the C texts of an entry of the right sides and of
-        the solutions.
+        transpose if ``is_transposed``. ``source`` is the C text of an entry of the right sides, ``target`` that of an
+        entry of the solutions.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """

@@ -384,8 +384,9 @@ class CudaFile(CFile):
         ]
 
     def scratch_function(self, memory: tuple[dict[str, str], list[str]]) -> str:
-        """Return the C function that computes the number of entries of the scratch memory. ``memory`` is a pair of
-        numbers of entries, as C text: a dictionary for the temporaries, and a list for the work memory of steps.
+        """Return the C function that computes the number of entries of the scratch memory. ``memory`` is a pair: a
+        dictionary from temporaries to their numbers of entries, and a list of those of the steps' work memory, all as C
+        text.
         """
         if any(a.symmetric or (a.dtype == "integer" and a.shape) for a in self.program.arguments):
             memory = {"": f"greatest({' + '.join(memory[0].values()) or '0'}, 4)"}, memory[1]

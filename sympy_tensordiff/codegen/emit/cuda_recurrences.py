@@ -94,7 +94,9 @@ OWN_NAMES = frozenset({"Memory", "memory", "fill_zeros", "copy_entries", "add_en
 
 
 def loop_text(step: Recurrence, names: FormNames) -> str:
-    """Return the text of the function that runs a recurrence on a device, whose arrays are flat."""
+    """Return the text of the GPU device function that runs the recurrence ``step``. Its arrays are flat: one number
+    addresses an entry.
+    """
     return _DeviceLoop(step, names.copy()).text()
 
 

@@ -387,8 +387,9 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def passed_value(name: str, kind: str) -> str:
-                """Return the LLVM value that a thread passes to the step's function for its parameter ``name``. For an
-                array in ``totals``, it is the pointer to the copy to which this range of iterations adds.
+                """Return the LLVM value that a thread passes for the parameter ``name`` of the step's function;
+                ``kind`` is "i" for an integer. For an array in ``totals``, it is the pointer to the copy that collects
+                the partial sums of this range of iterations.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

@@ -165,8 +165,8 @@ class LlvmFormPrinter(Builder):
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
-        """Emit the value of an `Ends`, and return it: the first value of a loop if it has lower bounds, else the last
-        value plus 1.
+        """Emit the integer ``ends``, and return its value: the start of a range if it has lower bounds, else the end of
+        a range (exclusive).
         """
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 

@@ -314,9 +314,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit a loop that computes the triangular product ``step`` as one matrix product for each block of rows, over
-        the summation indices that all rows of the block have. The block numbers run from ``ends[0]`` to ``ends[1] -
-        1``.
+        """Emit a loop over blocks of rows of the triangular product ``step``. For each block, it computes one matrix
+        product over the summation indices that all rows of the block have. The block numbers run from ``ends[0]`` to
+        ``ends[1] - 1``.
 
         ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
         which operands are transposed.

@@ -107,7 +107,9 @@ class NumbaPrinter(NestPrinter):
         return f"real({text})", ATOM
 
     def head_text(self, statement: Loop | If) -> str:
-        """Return the first line of a loop or guard; a loop may have any constant step."""
+        """Return the first line of a loop or guard, such as ``for i in range(0, n, 4):``. The step of a loop may be any
+        constant, also a negative one.
+        """
         if isinstance(statement, If) or statement.step == 1:
             return super().head_text(statement)
         assert isinstance(statement.step, int)

@@ -174,8 +174,8 @@ def loop_rows(loop: Loop) -> Rows:
 
 
 def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
-    """Return the constraints ``first >= low`` and ``last <= high`` for all lower bounds ``low`` and all upper bounds
-    ``high`` in ``ends``.
+    """Return the constraints that the form ``first`` is at least each lower bound in ``ends``, and the form ``last`` at
+    most each upper bound.
     """
     lows = [Constraint("ge", bound.divisor * first - bound.form) for bound in ends.lows]
     return (*lows, *(Constraint("ge", bound.form - bound.divisor * last) for bound in ends.highs))

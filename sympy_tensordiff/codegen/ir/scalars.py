@@ -89,10 +89,10 @@ class MaskedEntry(IndirectIndex):
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A function of real numbers that the user supplies, ``name``, or one of its derivatives.
+    """A function of real numbers that the user supplies under ``name``, or a partial derivative of it. ``orders`` are
+    the orders of differentiation with respect to each argument.
 
-    ``name`` is the user's own, data and never code; ``orders`` are the orders of differentiation by argument.
-    ``is_special``: SciPy may have it, see `special`.
+    ``name`` is the user's own, data and never code. ``is_special``: SciPy may have it, see `special`.
     """
 
     name: str

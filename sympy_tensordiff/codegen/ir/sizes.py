@@ -35,7 +35,9 @@ class Solved:
 
     @property
     def parts(self) -> tuple[Affine, Affine]:
-        """The number ``c`` and the form ``rest`` such that the extent of the axis is ``c*name + rest``."""
+        """The pair of forms ``(c, rest)`` such that the extent of the axis is ``c*name + rest``, where ``name`` is the
+        size.
+        """
         found = slope(self.form, self.name)
         assert found is not None
         return found

@@ -90,8 +90,8 @@ def _body_work(body: Iterable[Statement], values: dict[str, Any]) -> int:
 
 
 def _bound_value(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
-    """Return ``sign*bound``, rounded down to an integer, with the values of the variables in ``values``; ``sign`` is 1
-    or -1.
+    """Return ``sign*bound`` at the ``values`` of its variables, rounded down to an integer. ``sign`` is 1 or -1; with
+    -1 the result is minus the bound rounded up.
     """
     return sign * bound.form.evaluate(values) // bound.divisor
 

@@ -83,8 +83,9 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> bool:
-        """Create arrays for the values under each maximum or minimum below `root` that something is compared with.
-        Return whether there are such arrays, or other comparisons whose result may depend on rounding.
+        """Create arrays for the values under each maximum or minimum below `root` that is compared with a value, as in
+        ``x[i] == Max_k x[k]``. Return whether there are such arrays, or other comparisons whose result may depend on
+        rounding.
         """
         stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
         while stack:

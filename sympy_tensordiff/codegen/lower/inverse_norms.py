@@ -120,7 +120,7 @@ def is_inverse_norm(graph: Graph, node: Node) -> bool:
 
 
 def factors_of_root(graph: Graph, power: Node) -> tuple[Node, Node]:
-    """Return two factors of `power`, ``s**e``: the inverse root ``s**(-1/2)``, and ``s**(e + 1/2)``."""
+    """Return two factors whose product is `power`, ``s**e``: the inverse root ``s**(-1/2)``, and ``s**(e + 1/2)``."""
     base, exponent = power.args
     half = Fraction(-1, 2)
     return graph.pow(base, graph.const(half)), graph.pow(base, graph.const(exponent.data - half))

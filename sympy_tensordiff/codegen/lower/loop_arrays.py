@@ -98,9 +98,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body`, computed in loops over `variables`, as a candidate for an array with quotients as axes:
-        `rounded` maps each quotient, such as ``floor(i/2)``, to a new variable. None if a variable has no bounds.
-        ``outer`` are the indices bound outside of these loops.
+        """Return `body`, computed in loops over `variables` with the constraints `rows`, as a candidate for an array
+        with quotients as axes. `rounded` maps each quotient, such as ``floor(i/2)``, to a new variable. None if an axis
+        has no bounds. ``outer`` are the indices bound outside of these loops.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -124,8 +124,8 @@ class LoopArrays:
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Return a dictionary from bound indices to the constraints of the sum or comprehension that binds them. It has
-        the `variables`, the indices in their constraints, and so on.
+        """Return a dictionary from each of `variables` that is bound to the constraints of the sum or comprehension
+        that binds it. Bound indices that occur in these constraints are added in the same way, and so on.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -172,8 +172,8 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the read of the array ``stored`` at the point `forms` of the loops that it stores. The array begins at
-        the lowest values of the loop indices, which are subtracted.
+        """Return the read of the array ``stored`` at the loop indices with the values `forms`. Their lowest values are
+        subtracted, because the array begins there.
         """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
 

@@ -93,8 +93,8 @@ def stride(parts: Sequence[Node], v: int) -> Stride:
 
 
 def _entries_behind(read: Node, axis: int) -> int:
-    """Return how many entries apart neighbours along ``axis`` are in memory: the product of the extents of the axes
-    after it, where an extent that is not constant counts as a cache line.
+    """Return the distance in memory, in entries, between neighbours along ``axis`` of the tensor that ``read`` reads:
+    the product of the extents of all later axes. An extent that is not constant counts as a cache line.
     """
     extents = read.args[0].shape[axis + 1 :]
     return prod(extent.constant if extent.is_constant else CACHE_LINE for extent in extents)
@@ -174,7 +174,7 @@ def is_short_range(rows: Rows, v: int) -> bool:
 
 
 def _is_unrolled(graph: Graph, part: Node) -> bool:
-    """Return whether `part` is a reduction with so few terms that it is unrolled."""
+    """Return whether `part` is a reduction, such as a sum, with ranges so short that all its loops are unrolled."""
     return part.op in RANGED and all(is_short_range(part.data, v) for v in graph.bound(part))
 
 
@@ -185,9 +185,9 @@ def _is_square(power: Node) -> bool:
 
 
 def _calls(parts: Sequence[Node], variables: Sequence[int], lengths: dict[int, int]) -> int:
-    """Return how often loops over `variables`, outermost first, with the given `lengths`, evaluate the functions,
-    divisions and inner sums in `parts`, if each is hoisted out of the inner loops on whose variables it does not
-    depend.
+    """Return how often a loop nest evaluates the function calls, divisions and inner sums among `parts`. The loops run
+    over `variables`, outermost first, with the given `lengths`. Each part is hoisted out of the inner loops on which it
+    does not depend.
     """
     total = 0
     for part in parts:

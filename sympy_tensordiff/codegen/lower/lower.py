@@ -146,9 +146,9 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:
-        """Return whether `node` reads a tensor at a quotient or remainder, as ``x[(i + k) % n]``, that takes fewer
-        values than the loops have iterations. A copy of the tensor with the axis ``i + k`` then saves divisions in the
-        loops.
+        """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` repeat
+        for the same entry: ``x[(i + k) % n]`` depends on ``i + k`` only. A copy of the tensor with the axis ``i + k``
+        then saves divisions.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -286,8 +286,8 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _holds_nearly_everywhere(self, condition: Node, branch: Node) -> bool:
-        """Return whether `condition` is true at nearly all points, like ``i != j``; computing `branch` always is then
-        cheaper than a test in each iteration.
+        """Return whether `condition` is true at nearly all points, like ``i != j``. It is then cheaper to compute
+        `branch` at all points than to test the condition in each iteration. False if `branch` calls a user's function.
 
         Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
         that long sums stay conditional then.
@@ -361,8 +361,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums`, all over the same range, that contain a call of a costly function which another of
-        them contains, too. One loop can compute these sums together, with one call.
+        """Return those of `sums` that have a call of a costly function in common with another one of them. All run over
+        the same range, so that one loop can compute them together, with one call.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """

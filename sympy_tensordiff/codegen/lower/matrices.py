@@ -123,8 +123,8 @@ class Matrices(Storage):
         )
 
     def _splits(self, node: Node, context: Context) -> Iterator[Split]:
-        """Yield the ways to write the sum `node` as a matrix product that is summed over the remaining indices; each
-        `Split` says which factors and indices belong to the product.
+        """Yield the ways to compute the sum `node` by a matrix product. Each `Split` says which factors and summed
+        indices belong to the product; its result is then summed over the remaining indices.
         """
         terms = Terms(*self.graph.open(node))
         slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None

@@ -136,8 +136,8 @@ _ENDS = "least ", "greatest "
 
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
-    """Return the constraints `rows` of a time step in terms of the program's sizes and of a variable for the time; if
-    they contain this variable, its range is added.
+    """Return the constraints `rows`, which hold in a time step, in terms of the program's sizes and of a new variable
+    for the time. If the time occurs in them, its range is added.
     """
     time = Affine.variable(_time(step))
     forms = {**dict(step.integers), step.time: time}

@@ -121,9 +121,7 @@ def _over_segment(graph: Graph, node: Node) -> Node:
 
 
 def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
-    """Return whether `term` is a select with the value 0 where `equation` is true, and the value `left_out`, an
-    infinity, elsewhere.
-    """
+    """Return whether `term` is a select that is 0 where `equation` is true, and `left_out` elsewhere (an infinity)."""
     if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
         return False
     sides = term.args[0].args

@@ -175,8 +175,8 @@ class Storage:
         return array
 
     def _register_result(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
-        """Record that the result array `name` has the entries `body` at the indices `axes`, so that kernels built later
-        can read these values instead of computing them.
+        """Record that the result array `name` has the entry `body` at the indices `axes`, whose ranges have the lengths
+        `extents`. Kernels built later can then read these values instead of computing them.
         """
         context, units = Context(tuple(axes), ranges(axes, extents)), [Affine.variable(axis) for axis in axes]
         written = self._written_out(body)
@@ -342,8 +342,8 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, as candidates. If a shift of the axes turns one into a candidate
-        that is already known, so that both can share an array, the shifted one is added, in front of the others.
+        """Return the candidates for an array that stores `node`. If a shift of the axes turns one into a known
+        candidate, so that both can share an array, the shifted one is added in front.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads

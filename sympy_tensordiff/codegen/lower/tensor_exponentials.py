@@ -130,8 +130,9 @@ class _TensorExponentials(Exponentials):
         return replace(found, rest=self.graph.select(condition, *branches))
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition of terms ``exp(shift)*rest`` in the same form, if one of them is a sum of exponentials
-        over axes: the new ``shift`` is the greatest of theirs. For other additions, ``shift`` is empty.
+        """Return the addition `node` as ``exp(shift)*rest``, where the shift is the greatest one of its terms. The
+        shift is empty if no term has one, or if a term is subtracted and no term with a shift is a sum of exponentials
+        over axes.
 
         Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
         """

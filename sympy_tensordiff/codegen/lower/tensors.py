@@ -234,8 +234,8 @@ class _Definitions:
         return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return the definitions of the arrays that store the results `nodes` of one scan, one for each array. One step
-        fills all of them: it is in the first definition, and the others are only marked as filled.
+        """Return one definition for each array that stores a result of a scan; ``nodes`` are these results. One step
+        fills all arrays: it is in the first definition, and the others are marked as filled.
         """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
@@ -314,8 +314,8 @@ class _Definitions:
         return replace(step, output=order, factor=coefficient)
 
     def name(self, node: Node) -> str:
-        """Return the name of the array in which the program finds the values of `node`: an argument, or an array that
-        it computes.
+        """Return the name of the array that stores the values of `node`: an argument of the program, or an array that
+        the program computes.
         """
         return self.arguments[node.data[0]] if node.op == "tensor" else self.names[node]
 
@@ -449,8 +449,8 @@ class _Logarithm:
         return None
 
     def read(self, what: str, index: Sequence[Affine]) -> Node:
-        """Return the read of an auxiliary array of the tensor z at ``index``, an index of z. ``what`` names the array:
-        "shift", "power", "total" or "share".
+        """Return the read of an array that helps to compute the log-sum-exp of a tensor z, at the entry for ``index``,
+        an index of z. ``what`` names the array: "shift", "power", "total" or "share".
         """
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 

@@ -290,8 +290,8 @@ def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` with its products multiplied out, as several nested sums, with each factor moved out of the
-    sums over indices on which it does not depend. It is unchanged if a factor depends on all indices.
+    """Return the sum `node` as nested sums: products are multiplied out, and each factor is moved out of the sums over
+    indices that it does not contain. Return `node` unchanged if a factor depends on all indices.
     """
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
@@ -397,8 +397,8 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
     places: Counter[Node] = Counter()
 
     def always(part: Node) -> tuple[Node, ...]:
-        """Return the arguments of `part` that are computed in any case: for a choice in ``choices``, the condition
-        only; otherwise all of them.
+        """Return the arguments of `part` that are always computed: only the condition of a select in the enclosing
+        ``choices``, all arguments of any other node.
         """
         return part.args[:1] if choices and part.op == "select" and _numbered(planner, part) in choices else part.args
 
@@ -464,8 +464,8 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
     """Return the selects below `roots` that are worth storing in an array: they occur in several sums or
-    comprehensions, and their branches contain sums over indices that the condition lacks, so that a kernel for one of
-    them computes one branch only.
+    comprehensions, and their branches contain sums over indices that are not in the condition. A kernel that stores one
+    computes one branch only.
 
     Their outer indices have standard names.
     """
@@ -523,7 +523,9 @@ def _is_covered(part: Node) -> bool:
 
 
 def _is_long_sum(graph: Graph, part: Node) -> bool:
-    """Whether the sum `part` has more terms than a small constant, as a squared distance."""
+    """Return whether the sum `part` is too long to unroll: one of its indices has no small constant range, as in a
+    squared distance ``Sum_k (x[i, k] - y[j, k])**2``.
+    """
     variables, rows, _ = graph.open(part)
     return not all(is_short_range(rows, v) for v in variables)
 

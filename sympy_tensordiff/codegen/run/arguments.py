@@ -183,8 +183,8 @@ class ArgumentChecker:
     def _check_shape(
         self, argument: Argument, shape: tuple[int, ...], values: dict[str, int], origin: dict[str, str]
     ) -> None:
-        """Raise ArgumentError if the length of an axis in ``shape`` is not the declared extent of the argument at the
-        sizes ``values``. ``origin`` says in messages where sizes come from.
+        """Raise ArgumentError if ``shape``, the shape of an array that was passed for ``argument``, is not the declared
+        one at the sizes ``values``. ``origin`` maps sizes to the arguments that they come from, for the message.
         """
         for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):
             expected = form.evaluate(values)

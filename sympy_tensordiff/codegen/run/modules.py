@@ -65,7 +65,9 @@ def _release(module: ModuleType) -> None:
 
 
 def _compiled(module: ModuleType) -> Iterator[Any]:
-    """Yield the dispatchers that Numba has compiled for the functions of a module, including overloads."""
+    """Yield the Numba dispatchers of the functions in ``module``, including those of the implementations of overloads.
+    Clear Numba's caches of these overloads on the way.
+    """
     from numba.core import registry, types
 
     typing = registry.cpu_target.typing_context

@@ -88,8 +88,9 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         angles: dict[Scalar, str] = {}
 
         def small_angle(value: Scalar) -> Scalar:
-            """Return a call of sine or cosine as a call of the fast function for small angles. Its angle gets a name,
-            under which the caller computes it first. Other nodes are unchanged.
+            """Return a call of sine or cosine as a call of the fast function for small angles, with a scalar variable
+            as its argument. The caller assigns the angle to this variable before. Any other `value` is returned
+            unchanged.
             """
             if not _is_sine_or_cosine(value):
                 return value

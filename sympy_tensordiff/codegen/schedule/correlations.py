@@ -117,9 +117,9 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Return ``(entry, kernel, fills)`` for the kernel that adds the values of the product `step` to overlapping
-        windows of an array (col2im): the entry to which it adds, the kernel, and the steps that first fill the array
-        with 0. None if no such kernel reads the product.
+        """Find the kernel that adds the values of the product `step` to overlapping windows of an array (col2im).
+        Return ``(entry, kernel, fills)``: the entry to which it adds, the kernel, and the steps that first fill the
+        array with 0. None if there is no such kernel.
 
         ``output`` is the entry of the product at its ``labels``. A correlation can replace all these steps.
         """
@@ -334,7 +334,9 @@ def _occurs_once(view: Load, label: str) -> bool:
 
 
 def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
-    """Return the longest of `labels`, the last one on a tie; None without any."""
+    """Return the label with the greatest length in `lengths`, the last one of `labels` on a tie; None if `labels` is
+    empty.
+    """
     return max(reversed(labels), key=lambda v: lengths[v]) if labels else None
 
 

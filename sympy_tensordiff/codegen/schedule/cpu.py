@@ -181,8 +181,9 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
-    """Apply the first rule of ``recipe`` that is switched on and returns a result for ``args``; return ``(rule,
-    result)``, or ``(None, None)`` if none does. The rule is noted in ``site.fired``, for the plan.
+    """Try the rules of ``recipe`` in order. Return ``(rule, result)`` of the first one that is switched on and returns
+    a result for ``args``, and record it in ``site.fired``, for the plan. ``(None, None)`` if there is none, or if
+    ``site`` is plain.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -257,8 +258,9 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return ``(local arrays, statements)`` of a kernel whose loop along a row, the last of ``spans``, is moved inside
-    of the sums named in `plan`, so that they read contiguous memory. None if `plan` is None.
+    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says: the loop along a row, the
+    last of ``spans``, is moved inside (of sums, for example), so that memory is read contiguously. None if `plan` is
+    None.
 
     A long row is cut into strips.
     """

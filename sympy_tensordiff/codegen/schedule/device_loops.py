@@ -169,7 +169,9 @@ def describe_device(program: Program) -> list[str]:
 
 
 def _describe_loop(step: Recurrence) -> Iterator[str]:
-    """Yield the lines of ``.plan`` about a loop over time: what runs it, and the kernels of each step."""
+    """Yield the lines of ``.plan`` that describe the loop over time ``step``: whether blocks of threads or the host run
+    it, and the number of kernels in each time step.
+    """
     loop, text = block_loop(step), ""
     if loop is not None:
         blocks = "one block runs" if loop.batch is None else f"blocks run, each for some of {loop.batch} entries,"
@@ -214,9 +216,9 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add arrays of ``body`` to `axes`, a dictionary from arrays to their batch axes, if a kernel that reads or fills
-    an array in `axes` determines their batch axis. Return whether any were added. ``states`` has a pair for each state:
-    its argument and its result.
+    """Add arrays of ``body`` to `axes`, a dictionary from arrays to their batch axes, if a kernel connects them with an
+    array in `axes`, or if a pair in ``states`` does (the argument and the result of a state). Return whether any were
+    added.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:

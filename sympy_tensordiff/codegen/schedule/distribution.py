@@ -121,8 +121,8 @@ def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[State
     """
 
     def by_name(part: Scalar) -> Scalar:
-        """Return ``part``, if it reads an array without axes that ``made`` contains, as the scalar of the same name;
-        any other node unchanged.
+        """Return the scalar of the same name if ``part`` reads an array without axes that is in ``made``; any other
+        node unchanged.
         """
         return Name(part.array) if isinstance(part, Load) and not part.index and part.array in made else part
 

@@ -350,7 +350,9 @@ def _functions_in_loops(kernel: Kernel) -> frozenset[str | External]:
 
 
 class Reduction(NamedTuple):
-    """The statements of a kernel that consists of one reduction."""
+    """The statements of a kernel that consists of one reduction: scalars that it computes first, the initial value of
+    the accumulator, the loop, and the store of the result.
+    """
 
     constants: tuple[Set, ...]
     """Scalars that are computed before the loop; there are none where the result has axes."""
@@ -526,8 +528,8 @@ class _Parts:
         self.inside += nest.body
 
     def total(self, kernel: Kernel) -> None:
-        """Add a reduction over the common loop, `kernel`, to the fused kernels: its start before the loop, and in each
-        iteration an update of all entries of its result.
+        """Add `kernel`, a reduction over the loop that all fused kernels share. The entries of its result are
+        initialised before the loop; each iteration updates all of them.
         """
         if (found := single_reduction(kernel)) is None or total_loop(kernel, self.step.extent) is None:
             raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")

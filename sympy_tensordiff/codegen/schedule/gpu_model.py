@@ -138,8 +138,9 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
 
 
 def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> dict[str, int]:
-    """Return a dictionary from the temporary arrays of ``program`` to their bytes at these ``sizes``, without rows that
-    stay in registers.
+    """Return a dictionary from the names of the temporary arrays of ``program`` to their bytes at the given ``sizes``.
+    ``itemsize`` is the number of bytes of an entry. Arrays that fused kernels store one row at a time, in registers,
+    are left out.
     """
     known = computed_sizes(program, sizes)
     own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}

@@ -99,9 +99,9 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
-    """Return the conditions under which the iterations of `loop` need no guards and no remainders: bounds of the loop
-    variable, loop-invariant conditions, and the quotients that are then 0. Guards that have to stay in the loop are not
-    included.
+    """Return the conditions for the interior of `loop`, the iterations that need no guards and no remainders: bounds of
+    the loop variable, loop-invariant conditions, and quotients that are 0 there. Guards that have to stay in the loop
+    are not included.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)
@@ -187,7 +187,9 @@ def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bo
 
 
 def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Lengths) -> bool:
-    """Return whether `statement` is a guard that can be true only where all constraints `outer` hold."""
+    """Return whether `statement` is a guard whose condition is false wherever one of the constraints `outer` is
+    violated.
+    """
     return isinstance(statement, If) and all(_follows(row, statement.conditions, lengths) for row in outer)
 
 

@@ -80,9 +80,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the entries that inner loops of `body` read and that should be read once before these, in each
-        iteration over `variable` ("": once in all): they depend on `variable`, but not on the inner loops around the
-        read.
+        """Yield the array entries that should be read before the inner loops of `body` in which they occur, once in
+        each iteration over `variable` ("": once in all). They depend on `variable`, but not on these inner loops.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}

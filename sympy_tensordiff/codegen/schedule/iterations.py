@@ -142,7 +142,7 @@ class _Reads:
 
     def read_data(self, rows: Sequence[Affine], guard: Collection[str]) -> None:
         """Count the reads of integer arrays in the affine forms ``rows``, as part of the work of one iteration.
-        ``guard`` has the names that occur in the conditions around them.
+        ``guard`` has the names that occur in the conditions under which the forms are evaluated.
         """
         for entry in data_entries(rows):
             self.read(entry.tensor, entry.index, guard)

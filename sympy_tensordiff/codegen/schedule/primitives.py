@@ -160,9 +160,9 @@ def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fr
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return the statements that prepare `total`, a running sum along a row, for the next entry. If its sum has one
-    term more, ``growth`` multiplies `total` by the factor that all earlier terms gain. If it has several more, `total`
-    starts again from 0, and ``begin`` resets ``end``, the index of the next term.
+    """Return statements that prepare the running sum `total` of a row for the next entry. For one more term, they run
+    ``growth``, which multiplies `total` by the factor that all earlier terms gain. For several, they set `total` to 0
+    and run ``begin``, which resets the index ``end`` of the next term.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)

@@ -135,8 +135,9 @@ def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
 def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Whether `step` can join `group`, the kernels of one GPU launch with a block of threads per row: it reads the
-    arrays of the group in its own row only. Kernels that fill arrays in ``excluded`` cannot.
+    """Return whether `step` can join `group`, the kernels of one GPU launch with a block of threads for each row:
+    `step` must read the arrays of the group only in its own row. Kernels that fill arrays in ``excluded`` cannot be
+    joined.
     """
     first = group[0]
     if (

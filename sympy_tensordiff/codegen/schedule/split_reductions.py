@@ -406,8 +406,8 @@ def in_blocks(program: Program) -> tuple[Stages, dict[str, SharedLoop]]:
 
 
 def _initial_assignment(body: Sequence[Statement], outer: Statement) -> Set | None:
-    """Return the statement in `body` that initialises the accumulator of the loop `outer`, if this computes a single
-    reduction whose terms may be added in any order; else None.
+    """Return the statement in `body` that initialises the accumulator of the loop `outer`. None unless the loop
+    computes a single reduction whose terms may be combined in any order.
     """
     adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
     starts = [s for s in body if is_accumulator(s) and s.name in adds and reduction_of(s) in FREE]

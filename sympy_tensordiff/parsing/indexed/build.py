@@ -313,7 +313,9 @@ class IndexedBuilder:
         return self.numbers.check_length(self.numbers.join_checked(lambda parts: function(*parts), operands))
 
     def _build_power(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the expression of a power, after checking that its numbers do not get too long."""
+        """Return the expression of the power ``part``, a tree of base and exponent, after checking that its numbers do
+        not get too long.
+        """
         base, exponent = (self.number_of(operand, scope) for operand in part.children)
         self.numbers.check_power(base, exponent)
         return base**exponent

@@ -192,7 +192,9 @@ class LatexBuilder(MatrixBuilder):
         return getattr(reductions, node.text)(value, axis=axes[0] if len(axes) == 1 else axes)
 
     def _build_filled(self, node: Tree, *sizes: Any) -> Any:
-        """Return a tensor of zeros or ones, or the unit tensor, of the given ``sizes``."""
+        """Return the tensor of the given ``sizes`` that the text of ``node`` names: zeros for ``0``, ones for ``1``,
+        the unit tensor for ``I``.
+        """
         if node.text == "I":
             return DeltaTensor(sizes[:1] if len(set(sizes)) == 1 else sizes)
         return FilledTensor(sympy.Integer(node.text), sizes)

@@ -154,7 +154,9 @@ def bound_letters(root: Tree) -> set[str]:
 
 
 def is_extremum(node: Tree) -> bool:
-    r"""Return whether a call is ``\max`` or ``\min`` with indices below it, over which it runs."""
+    r"""Return whether `node` is a call of ``\max`` or ``\min`` with a subscript, the indices over which the extremum is
+    taken.
+    """
     return command_of(node.text) in ("max", "min") and bool(node.children) and node.children[0].kind == "subscript"
 
 

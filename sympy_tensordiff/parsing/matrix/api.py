@@ -288,8 +288,8 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return the guesses that make the formula ``nodes`` consistent, the most plausible first: for each of ``names``,
-    whether it is a number, a vector or a matrix. Raise `ParseError` if there is none.
+    """Return the guesses that make the formula ``nodes`` consistent, the most plausible first. A guess says for each of
+    ``names`` whether it is a number, a vector or a matrix. Raise `ParseError` if there is none.
 
     Names in ``declared`` have known orders, ``inference`` has the rules for shapes, and ``capital_number`` is the
     penalty of a number with a capital letter.

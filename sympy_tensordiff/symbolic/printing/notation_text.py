@@ -114,7 +114,7 @@ class Writer:
         return [self.at(arg, 0) for arg in args]
 
     def write_leaf(self, leaf: Leaf) -> Any:
-        """Return the written form of a leaf (a scalar, symbol or comprehension), which SymPy's printer writes."""
+        """Return a leaf (a scalar, symbol or comprehension) as SymPy's printer writes it."""
         return self.printer._print(leaf.node)
 
     def write_sum(self, notation: Sum) -> Any:

@@ -218,8 +218,8 @@ class _StateBlocks:
         return Scan(kind, value.xreplace(self.rule), self.inner, sequences, self.times[1], self.size, self.reverse)
 
     def result(self, kind: str, value: Any) -> Any:
-        """Return the `Scan` over all blocks, of this `kind` ("stack", "last" or "sum"), which computes `value` in each
-        step.
+        """Return the recurrence with checkpoints as a `Scan` over blocks of time steps. It computes `value` in each
+        time step, and `kind` says how the values are combined: "stack", "last" or "sum".
         """
         inside = self.block(kind, value)
         found = Scan(kind, inside, self.states, self.sequences, self.times[0], self.count, self.reverse)
