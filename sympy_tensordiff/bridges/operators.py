@@ -316,8 +316,8 @@ class Batched(_DerivableOperator):
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that applies this one along a further leading axis of the arguments whose flag is true;
-        `batched` calls this once.
+        """Create the operator that applies this one once for each entry along a further leading axis, of those
+        arguments whose flag is true. `batched` calls this once, and stores the result.
         """
         return Batched(self, flags, (False,) * len(self.outputs))
 

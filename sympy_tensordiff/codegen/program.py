@@ -382,9 +382,11 @@ def _assemble(
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
-    """Lower the `simplified` expressions to steps, and return the program with its checks and with masks on reads that
-    may be out of bounds. ``shares_rows`` allows arrays for values that several sums need; with `only_rows` they are
-    read along their rows only. `domains` maps values to domains on which one array stores them.
+    """Lower the `simplified` expressions to steps, and return the complete program: with its run-time checks, and with
+    masks on reads that may be out of bounds.
+
+    ``shares_rows`` allows arrays for values that several sums need; with `only_rows`, loops read these arrays along
+    their rows only. `domains` maps a value to the candidate for one array that stores it wherever the program needs it.
     """
     task, graph, lowering = simplified.task, simplified.task.graph, simplified.lowering.copied()
     lowering.shares_rows = shares_rows

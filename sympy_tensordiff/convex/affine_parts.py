@@ -156,9 +156,10 @@ class Variables:
         )
 
     def _replace_affine(self, node: Expr, part_symbols: _PartSymbols, finest: bool) -> Expr:
-        """Return ``node``, affine in the variables, with a new symbol for its variable part: ``3 + 2*a``, where a
-        stands for ``x + y``, for ``3 + 2*x + 2*y``. With ``finest``, each term gets a symbol of its own. New symbols
-        are recorded in ``part_symbols``.
+        """Return ``node``, which is affine in the variables, with a new symbol in place of its variable part: ``3 + 2*x
+        + 2*y`` becomes ``3 + 2*a`` if ``a`` stands for ``x + y``. With ``finest``, each term gets its own symbol.
+
+        New symbols are recorded in ``part_symbols``.
         """
         if self.degree(node) == 0:
             return node

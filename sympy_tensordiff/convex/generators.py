@@ -107,8 +107,8 @@ class Generators:
     # ---------------------------------------------------------------- generators
 
     def generator(self, key: Any, interval: Interval, source: Expr) -> Expr:
-        """Return the symbol (generator) for ``key``. Its first use creates it, with the interval of its values and the
-        expression ``source`` for which it stands.
+        """Return the symbol (generator) that stands for the expression ``source``: the same one at each call with an
+        equal ``key``. The first call creates it, and records ``source`` and the ``interval`` of its values.
         """
         if key not in self._generators:
             symbol = self._generators[key] = Dummy("t", real=True)

@@ -164,9 +164,11 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Interval) -> list[_Piece]:
-    """Split the values of ``symbol`` into intervals, in ascending order, in which no condition and no sign of an
-    absolute value in ``outer`` changes. The first and the last end at the bounds of ``range_of_part``, or at infinity
-    where it is not proved which breakpoints are inside.
+    """Split the values of ``symbol`` into intervals, in ascending order, on which the function in ``outer`` is smooth:
+    no condition and no sign of an absolute value changes. The first and the last interval end at the bounds in
+    ``range_of_part``.
+
+    They end at infinity if there is no bound, or if it is not proved which breakpoints are inside.
     """
     ends: list[Expr] = []
     for end in sorted(_breakpoints(signs, outer.function, symbol), key=sympy.default_sort_key):

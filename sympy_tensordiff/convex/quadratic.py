@@ -250,8 +250,8 @@ def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) ->
 
 
 def _complete_involutions(start: dict[Expr, Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield all ways to extend the exchange ``start`` to all ``bound`` indices, such that each index is paired with
-    another.
+    """Yield all ways to exchange the ``bound`` indices in pairs, as dictionaries that map each index to its partner.
+    The pairs in ``start`` are part of each of them.
     """
     rest = [i for i in bound if i not in start]
     if not rest:

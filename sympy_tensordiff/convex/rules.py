@@ -95,7 +95,7 @@ class ConvexityRules:
         self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
     ) -> list[ProofTerm]:
         """Return the proof terms of the first of ``rules`` that proves ``scalar`` convex (``curvature`` 1) or concave
-        (-1). If none does, raise the `SignUnknown` of the last rule that was for scalars of this form.
+        (-1). If none does, raise `SignUnknown` with the reason of the last rule that is for such scalars.
         """
         reason = SignUnknown("{} has no rule", scalar)
         for rule in rules:
@@ -228,8 +228,9 @@ class ConvexityRules:
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
         """Write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of multiples of squares, by
-        pivoting; return them as proof terms. Raise `SignUnknown` if a pivot may be negative. Row k of G belongs to the
-        part of ``outer`` that ``symbols[k]`` replaces.
+        pivoting, and return these as proof terms. Raise `SignUnknown` if a pivot may be negative.
+
+        Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces.
 
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.
@@ -451,9 +452,9 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``; None if the sign of ``h''`` is not
-    known. ``symbol`` represents the sum, and ``outer`` is its summand, decomposed into the function h and its argument
-    a. Raise `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
+    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``, which ``symbol`` represents. ``outer``
+    has the function h and its argument a. None if ``h''`` is 0 or its sign is not known; raise `SignUnknown` if the
+    ratio ``sum(h'**2/h'')`` has no suitable form.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds

@@ -361,7 +361,9 @@ def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]:
 
 @overload
 def hessian(s: Scalar, wrt: Expression | Variables) -> Any:
-    """Return the second derivative for a scalar or for variables in SymPy's notation; blocks for several."""
+    """Return the second derivative of the scalar `s` with respect to `wrt`, which may also be a scalar or in SymPy's
+    notation. For several variables, return a tuple of rows of blocks.
+    """
 
 
 @explained

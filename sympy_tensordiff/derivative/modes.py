@@ -71,8 +71,8 @@ def _forward(work: Differentiation, leaf: Node) -> list[Node]:
 
 
 def _less_work(work: Differentiation, preferred: list[Node], other: list[Node]) -> list[Node]:
-    """Return the list that computes the same values with fewer operations: `preferred`, or `other` if that
-    costs less.
+    """Return `preferred` or `other`, two lists of nodes that compute the same values: `other` if it takes fewer
+    operations, else `preferred`. ``work`` has the graph of the nodes.
     """
     if other == preferred:
         return preferred

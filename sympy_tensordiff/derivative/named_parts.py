@@ -235,10 +235,12 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return ``(definitions, expressions)`` in SymPy's notation: a dictionary from symbols of common subexpressions to
-    their definitions, and the expressions in terms of these symbols. `symbols` and `leaves` map the keys in `parts`,
-    the common subexpressions, to symbols and to the nodes of these. `roots` are the expressions, then the definitions
-    of `own`, the symbols that the user named.
+    """Return ``(definitions, expressions)`` in SymPy's notation: a dictionary from symbols to the common subexpressions
+    that they name, and the expressions in terms of these symbols. `roots` are the nodes of the expressions, then the
+    definitions of `own`, the symbols that the user named.
+
+    `symbols` and `leaves` map the keys of the common subexpressions in `parts` to their symbols, and to the nodes of
+    these symbols.
     """
     definitions, replaced = parts.replaced(roots, leaves)
     ordered = recognise(reader.graph, [*definitions, *replaced], rules=WITHOUT_TRANSPOSES)

@@ -125,7 +125,7 @@ def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return the cotangent of the factor at `position` of the product `node`: D (a b c) / d a = b c."""
+    """Return the cotangent of the factor at `position` of the product `node`: `cotangent` times all other factors."""
     return graph.mul((cotangent, *node.args[:position], *node.args[position + 1 :]))
 
 
@@ -260,8 +260,8 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     others = [a for a in node.args if a.op != "const" and a is not mine]
 
     def beyond(a: Node, b: Node) -> Node:
-        """Return the condition for `a` to replace `b` as the extremum: ``a > b`` for a maximum, ``a < b`` for a
-        minimum.
+        """Return the condition that `a` is beyond `b` in an extremum, so that it replaces `b`: ``a > b`` if the
+        differentiated node is a maximum, ``a < b`` if it is a minimum.
         """
         return graph.compare("lt", *((b, a) if node.data is sympy.Max else (a, b)))
 

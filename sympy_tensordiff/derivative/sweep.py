@@ -123,7 +123,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return self._run()
 
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
-        """Return the cotangent of ``leaf[index]``; for a scalar leaf the cotangent of the leaf."""
+        """Return the cotangent of the entry ``leaf[index]`` of the variable ``leaf``. If ``leaf`` is a scalar, the
+        index is empty.
+        """
         parts = self._reads.get(leaf, ())
         return self.graph.add([self._gather(leaf, *part, index, frozenset()) for part in parts])
 

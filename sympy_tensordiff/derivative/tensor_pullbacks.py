@@ -82,8 +82,8 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, cotangent)`` for each operand of a product that depends on a leaf (``is_active``). The
-    cotangent is `known`, that of the product, times all other operands.
+    """Yield ``(operand, cotangent)`` for each operand of a product that depends on a variable (``is_active``). Its
+    cotangent is `known`, the cotangent of the product, times all other operands.
 
     `outer` are the labels of the leading axes of the cotangents; `certain` says that all operands are finite. Partial
     products are shared, so that the work is linear in the number of operands.

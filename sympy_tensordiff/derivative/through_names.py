@@ -127,8 +127,9 @@ def _is_infinite_on_a_diagonal(definition: Any) -> bool:
 def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
-    """Return the cotangents of `leaves` through `definition`, given the `cotangent` of its value. Where that is 0, the
-    results are exactly 0, even if the derivative of the definition is infinite there.
+    """Return the cotangents of `leaves`, the variables of a named expression `definition`, given the `cotangent` of its
+    value; `work` differentiates it. Where the cotangent is 0, the results are exactly 0, even if the derivative is
+    infinite there.
 
     The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
     that cannot be used, the expression replaces the name.
@@ -137,9 +138,9 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry at `variables` of a named cotangent. It is a read of the name, under guards for the
-        conditions of nonzero entries if these are few. If the conditions cannot be written as guards, it is the entry's
-        formula.
+        """Return the entry of a named cotangent at the indices `variables`: a read of the name, under guards if it is
+        nonzero under a few conditions only. If the conditions cannot be written as guards, return the formula of the
+        entry.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named

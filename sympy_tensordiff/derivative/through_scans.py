@@ -109,8 +109,8 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def parts_to_search(node: Any) -> Sequence[Any]:
-        """Return the subexpressions of `node` in which to search for scans: its arguments. For a scan these are its
-        `steps` and `outer` if it depends on a variable in `bound`, the variables of the loop; else ().
+        """Return the subexpressions of `node` in which to search for scans. For a scan, these are its `steps` and
+        `outer` if it depends on a variable of the loop (``bound``), else (). For another node, they are its arguments.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)

@@ -141,9 +141,8 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return ``new``, the rebuilt node ``old``; in a reduction, rename the bound indices to standard ones,
-            numbered from the innermost reduction. Raise `UnsupportedError` for a node that needs a whole array for one
-            entry.
+            """Return ``new``, the rebuilt node ``old``. The bound indices of a reduction get standard names, numbered
+            from the innermost reduction. Raise `UnsupportedError` if an entry of ``old`` needs a whole array.
             """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
@@ -247,8 +246,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` as a sum of terms, in a dictionary from sets of block loops to terms. Each term is to be
-        computed for each block and summed over the blocks of its loops.
+        """Return a dictionary from sets of block loops to terms, whose sum is ``expr``. Each term is computed for each
+        block, and summed over the blocks of its loops.
 
         ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
         """

@@ -197,8 +197,10 @@ def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
     """Return the points that a picture of an index map shows even outside of the index ranges: the particular solution
-    and, unless two solutions in the ranges differ by a kernel basis vector, the ends of the basis vectors drawn from
-    it. Return [] if there is no solution.
+    and, in most cases, the ends of the kernel basis vectors drawn from it. Return [] if there is no solution.
+
+    The ends are left out if two solutions in the ranges differ by a basis vector: the picture then shows the vector
+    there.
     """
     if solved is None or not solved.particular:
         return []

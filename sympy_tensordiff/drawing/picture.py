@@ -113,9 +113,8 @@ def _reserved_names(graph: Graph, roots: Iterable[Node]) -> set[str]:
 def name_pullbacks(
     expression: Cluster, derivative: Cluster, pullbacks: dict[Node, Node], variables: Sequence[str]
 ) -> None:
-    """Mark each node of the graph ``derivative`` that is the cotangent of a node of ``expression``, as ``pullbacks``
-    says, with the name of that node. The roots of ``derivative`` are the derivatives with respect to ``variables``, and
-    get their names.
+    """Mark each node of the drawn graph ``derivative`` that is the cotangent of a node of ``expression`` with the name
+    of that node. ``pullbacks`` maps nodes to cotangents; the roots of ``derivative`` get the names ``variables``.
 
     The roots belong to ``variables``, which the expression need not contain. A pullback that is a view of a node, and
     is not drawn itself, is named at that node. Constants, such as the delta that the sweep starts from, are named at a

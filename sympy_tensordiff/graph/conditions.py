@@ -137,8 +137,10 @@ class ConditionReader(Applications):
         return [literal for literal in result.values() if literal is not None]
 
     def _read_cases(self, case: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of a decision tree: a sum of guards, one per case; conditions that are not decided become
-        selects.
+        """Return the node of ``case``, a `Decision` or a list of pairs of value and condition. A decision becomes a sum
+        of guarded branches, a list becomes nested selects.
+
+        The select ends in NaN if no condition is always true.
         """
         graph = self.graph
         if isinstance(case, Decision):
@@ -258,9 +260,9 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
-    """Solve the equation ``left == right`` for a maximum or minimum in it: return ``(value, extremum)``, such as
-    ``(3*u/7 - 1, M)`` for ``u == 7*M/3 + 7/3``. Return ``(left, right)`` if no such value is built like an operand of
-    the extremum.
+    """Solve the equation ``left == right`` for a maximum or minimum M in it, and return ``(value, M)``: ``(3*u/7 - 1,
+    M)`` for ``u == 7*M/3 + 7/3``. Return ``(left, right)`` unless ``value`` has the operations, numbers and tensors of
+    an operand of M.
 
     SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.

@@ -95,8 +95,8 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """Decides for each product that is an operand of another einsum whether it is computed once and stored, or
-    dissolved: an einsum that uses it then has its operands in its place. ``absorbed`` is the set of dissolved products.
+    """Decides for each product inside of another einsum whether it is computed once and stored, or dissolved: ``(A @ B)
+    @ c`` then becomes one einsum of A, B and c. ``absorbed`` is the set of dissolved products.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -283,8 +283,8 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node`: its labelled operands, with inner products in
-        ``self.absorbed`` or ``opened`` replaced by their own operands, and the extent of each label.
+        """Return ``(operands, extents)`` of the einsum `node` with inner products merged into it: its operands with
+        their labels, and the extent of each label. The products in ``self.absorbed`` and ``opened`` are merged.
 
         Operands are replaced by their values in ``done``. ``output`` are the labels for the axes of `node`; with more
         than ``max_operands`` the list is incomplete.

@@ -83,7 +83,9 @@ def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, exten
 def _number_labels(
     coefficient: Number, inputs: Sequence[Labels], output: Labels, order: Iterable[Label], extents: Extents
 ) -> Contraction:
-    """Return the `Contraction` with labels renamed to 0, 1, ... in the order `order`."""
+    """Return the `Contraction` of the given coefficient and labels, with the labels renamed to 0, 1, ... in the order
+    in which `order` lists them. ``extents`` has the length of each label.
+    """
     number = {label: n for n, label in enumerate(order)}
     return Contraction(
         coefficient,

@@ -79,8 +79,8 @@ class Recognition:
         self._done: dict[tuple[Node, bool], LabelledOperands | None] = {}
 
     def tensor(self, node: Node, output: Sequence[int]) -> Node | None:
-        """Return the tensor whose entry at the variables ``output`` is ``node``, as an einsum; None if it is
-        not one.
+        """Return a whole tensor, as an einsum, from the formula `node` of its entry at the index variables ``output``:
+        ``A @ x`` from ``Sum_j A[i, j]*x[j]``. None if there is none.
         """
         operands = trampoline(self._visit_sum(node) if node.op == "sum" else self.visit(node))
         if operands is None:
@@ -185,9 +185,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return the list of `nodes` converted to products of whole tensors. Nodes that are none become comprehensions:
-        one for each node or, with ``join``, one for ``join(group)`` of each group in ``groups(nodes)``, at the end of
-        the list. None if some node cannot be converted.
+        """Return `nodes` as products of whole tensors. A node that cannot be written so becomes a comprehension; with
+        ``join``, one comprehension ``join(group)`` for each group in ``groups`` of these nodes, at the end of the list.
+        None if this is impossible.
 
         Comprehensions are made only in a partial recognition (`_is_partial`), and only besides a product with axes.
         """

@@ -259,8 +259,8 @@ def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
 
 
 def _moves_entries(view: Node) -> bool:
-    """Return whether `view` changes the positions of its operand's entries, as a transpose or a repetition does, and
-    does not only multiply them by a number.
+    """Return whether `view` transposes or repeats its operand, so that entries change their positions. False if it only
+    multiplies the operand by a number.
     """
     return bool(view.data.inputs[0] != view.data.output)
 

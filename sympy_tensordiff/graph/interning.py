@@ -125,8 +125,8 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with the given op, data, arguments and shape: the existing one if the graph has it, else a
-        new one. So equal nodes are identical.
+        """Return the node with the operation ``op``, its ``data``, the arguments ``args`` and the ``shape``: the
+        existing one if the graph has it, else a new one. So equal nodes are identical.
 
         ``own`` are the index forms or constraints of the node itself.
 

@@ -130,8 +130,8 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether the last pass computes `product` elsewhere, so that it costs nothing here: it has several uses
-        there, or is needed for another part of the result than the current one.
+        """Return whether the last pass computes `product` for another use as well, so that it costs nothing here: in
+        that pass it has several uses, or none in the current result.
         """
         if product not in self.computed:
             return False
@@ -339,8 +339,8 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [tensors[-1]], output, extents)
 
     def order_with_small_products(self, orders: Sequence[Order], extents: Extents) -> Order:
-        """Return the first of `orders`; if it makes an array that grows faster than all others, return the next one
-        that takes exactly as much work and makes no such array, if there is one.
+        """Return the first of `orders`, the orders of multiplication of a product. If it makes an array that grows
+        faster than all stored arrays, prefer the first order without such an array that takes exactly as much work.
 
         Where ``A @ B`` is computed for a function, ``B @ A @ C`` is ``B @ (A @ C)`` with a result of its shape.
         """

@@ -40,7 +40,9 @@ class SumParts:
         self.shares: dict[Node, Mapping[Node, Fraction]] = {}
 
     def private_parts(self, total: Node) -> PrivateParts:
-        """Return the sums and the products that only the sum ``total`` uses, directly or through one another."""
+        """Return the sums and products below the sum ``total`` that only this sum uses, directly or inside of one
+        another. They need not be computed if ``total`` is multiplied out.
+        """
         if total not in self.private:
             found: dict[Node, None] = {}
             waiting, uses = [*total.args], Counter(total.args)

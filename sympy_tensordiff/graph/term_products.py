@@ -190,9 +190,11 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return the products among the terms of ``total`` that need not be computed if ``total`` and the other sums
-        with these terms are all multiplied out. It is a dictionary from products to saved operations, of which
-        ``total`` counts only its share.
+        """Return a dictionary from products among the terms of ``total`` to the operations that ``total`` saves if they
+        are never computed. That is possible if ``total`` and all other sums with these terms are multiplied out term by
+        term.
+
+        ``total`` counts only its share of the saving.
         """
         return {
             part: int(self.work.get(part, 0) * share)
@@ -201,9 +203,9 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the number of operations that compute the sum `total`, divided by its number of uses: the saving of
-        each use if all of them multiply the terms one by one, and the sum is never computed. ``volume`` is its number
-        of entries.
+        """Return the number of operations that compute the sum `total`, divided by the number of its uses. Each use
+        saves this share if all of them multiply the terms one by one, so that the sum itself is not computed.
+        ``volume`` is its number of entries.
         """
         every = self.private_parts(total).products[-1]
         return self.work_of_sum(total, every, volume) // self.products.uses[total]

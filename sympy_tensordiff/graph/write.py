@@ -202,9 +202,9 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
-        """Return whether the guard `case` is written as the second branch of a `Piecewise`, after its opposite: it is
-        the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints that both guards
-        have.
+        """Return whether the guard `case`, one of two opposite guards, is written as the second branch of a
+        `Piecewise`: it is the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints
+        that both guards share.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":

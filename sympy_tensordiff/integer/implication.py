@@ -72,7 +72,9 @@ def is_implied(row: Constraint, rows: Sequence[Constraint]) -> bool:
 
 
 def without_implied(rows: Iterable[Constraint], known: Sequence[Constraint]) -> list[Constraint]:
-    """Return ``rows`` without the constraints that ``known`` provably implies. Each row is tested alone."""
+    """Return ``rows`` without the constraints that the constraints ``known`` provably imply. The other constraints in
+    ``rows`` are not used for this.
+    """
     return [row for row in rows if not is_implied(row, known)]
 
 

@@ -48,9 +48,10 @@ def _has_steps(lines: str, notation: Notation) -> bool:
 
 
 class RecurrenceText:
-    """A parsed text with recurrences: a formula and the lines that define names in it. ``tensors`` maps the names of
-    declared tensors to their symbols. ``places`` has the parsed subexpressions, by the names that replace them in the
-    text.
+    """A parsed text with recurrences: a formula, and the lines that define names in it. ``tensors`` maps the names of
+    declared tensors to their symbols.
+
+    ``places`` maps the names that replace subexpressions in the text to the parsed subexpressions.
     """
 
     def __init__(self, text: str, notation: Notation, read: Read) -> None:

@@ -170,7 +170,9 @@ def sum_piece(terms: Sequence[tuple[bool, Piece]]) -> Piece:
 
 
 def quotient_piece(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
-    """Return the element-wise product of the pieces ``above``, divided by the pieces ``below``."""
+    """Return the text, as a `Piece`, of the element-wise product of the subexpressions ``above``, divided by each of
+    the subexpressions ``below``.
+    """
     if len(above) == 1 and not below:
         return above[0]
     rank = max(part.rank for part in (*above, *below))

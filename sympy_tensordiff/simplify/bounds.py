@@ -359,7 +359,7 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Return whether `node` consists of terms that are one sum times other factors each, of which one may be undefined,
+    """Return whether each term of `node` is one sum times other factors, and one of these factors may be undefined,
     such as a quotient. The caller may then need a guard around `node`, so that this factor is not evaluated.
     """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]

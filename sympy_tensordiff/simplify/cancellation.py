@@ -229,8 +229,8 @@ class _Rewriter:
         return self.inner_forms[node]
 
     def may_apply(self, node: Node) -> bool:
-        """Return whether a rule may apply to `node` or to the formulas of the entries that it reads. For a product,
-        these must contain a function with a rule for products, or an addition with a number.
+        """Return whether a rule against cancellation may apply to `node` (a quick test). It is False only for a product
+        in which, entries that it reads included, no function has a rule for products and no addition contains a number.
         """
         return node.op != "mul" or self.has_parts_of_products(node)
 
@@ -276,8 +276,8 @@ class _Rewriter:
         return self.graph.with_args(node, args)
 
     def is_bounded_quotient(self, node: Node) -> bool:
-        """Return whether `node` reads an array of quotients such as ``(1 - x**2)/(1 + x**2)``, whose entries are
-        computed in a form that cannot overflow. The quotient then need not be written out where `node` is a factor.
+        """Return whether `node` reads an array of quotients such as ``(1 - x**2)/(1 + x**2)``, which is computed
+        without overflow. A product with the factor `node` may then read the array instead of repeating the formula.
         """
         if not self.is_read(node):
             return False

@@ -35,9 +35,10 @@ SKETCH = 48
 
 
 class Signed(NamedTuple):
-    """A node in two equal forms: `alone` is printed where the node is used by itself, ``number*core`` where it is a
-    factor. Then ``number`` moves in front of the product, and ``core`` has a canonical sign, as ``a - b`` for
-    ``b - a``.
+    """A node in two equal forms: `alone` if it is used by itself, and ``number*core`` if it is a factor of a product.
+    Then ``number`` moves in front of the product: ``x*(b - a)`` becomes ``-x*(a - b)``.
+
+    The sign of ``core`` is canonical: it is ``a - b`` for ``b - a``.
     """
 
     alone: Node
@@ -137,9 +138,11 @@ class _Signs:
                 return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
 
     def choice(self, node: Node, args: Sequence[Signed]) -> Signed:
-        """Return the select `node`, ``x if c else y``, as a number times a select. The number is the sign of the first
-        value that is not 0, with ``for_readers`` times the one that makes the printed form shortest. `args` are the
-        condition and the two values as `Signed`.
+        """Return the select `node`, ``x if c else y``, as a number times a select: ``-(a if c else b)`` for ``-a if c
+        else -b``. `args` are the condition and the two values as `Signed`.
+
+        The number is the sign of the first value that is not 0; with ``for_readers``, it also has the size that makes
+        the printed form the shortest.
         """
         condition, *values = args
         alone = self.graph.with_args(node, [arg.alone for arg in args])

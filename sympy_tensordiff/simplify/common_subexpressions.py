@@ -245,9 +245,10 @@ class Parts:
         return frozenset(found)
 
     def _powers_of_roots(self) -> dict[Node, tuple[Node, ...]]:
-        """Return a dictionary from powers ``s**(n/2)``, and from tests whether ``s`` is 0, to their arguments if
-        computed from the root ``r = s**(1/2)``: ``(r, -3)`` for ``s**(-3/2)``. Values ``s`` that are used otherwise are
-        left out.
+        """Return a dictionary from powers such as ``s**(-3/2)`` to base and exponent when computed from the root ``r =
+        s**(1/2)``: ``(r, -3)``. A test of ``s == 0`` is mapped to ``(r, 0)``.
+
+        Only values ``s`` that several such powers and tests, and nothing else, use are included.
         """
         users: dict[Node, list[Node]] = {}
         for node in self._nodes:

@@ -115,8 +115,10 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``i >= 0`` and ``n - 1 - i >= 0`` of the summed `variables` i at which `rows` read an integer
-    tensor ``p[i]`` of length n. A bound is left out if `rows`, without those in `tests`, have one from the same side.
+    """Return the bounds on the summed `variables` that keep reads ``p[i]`` of integer tensors in `rows` in bounds: ``i
+    >= 0`` and ``n - 1 - i >= 0`` for length n. Bounds that other constraints give already are left out.
+
+    These are constraints in `rows` that are not in `tests` and bound the variable from the same side.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -251,8 +253,8 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:
-    """Return `body` with the constraints decided whose truth values ``known`` has: in each of the guards `guards`, true
-    constraints are removed, and a guard with a false one becomes 0.
+    """Return `body` simplified by the known truth values of constraints in ``known``. In each guard of `guards`, true
+    constraints are removed; a guard with a false one becomes 0.
     """
     new: dict[Node, Node] = {}
     for node in guards:  # inner ones first: guards may stand inside of others

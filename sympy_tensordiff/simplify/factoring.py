@@ -401,9 +401,9 @@ class _Sum:
     # -------------------------------------------------------------- weights
 
     def _is_better(self, product: Node, where: Iterable[int], most: int, *, scalar: bool) -> bool:
-        """Return whether `product` may replace the terms numbered ``where`` of a sum: its weight (about its printed
-        length) is larger by at most ``most`` and, unless the common factor is a ``scalar``, it costs no more to
-        compute.
+        """Return whether `product` may replace the terms numbered ``where`` of a sum. It may add at most ``most`` to
+        the weight of the sum (about its printed length) and, unless the common factor is a ``scalar``, may not cost
+        more to compute.
         """
         old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
@@ -425,8 +425,8 @@ class _Sum:
         return sum(heaviest.values())
 
     def _costs_no_more(self, product: Node, old: Sequence[Node], leaves: set[Node]) -> bool:
-        """Return whether computing `product` takes about as many operations as computing the terms `old`, or fewer,
-        whichever size is the largest. ``leaves`` are the nodes that both forms compute.
+        """Return whether computing `product` takes about as many operations as computing the terms `old`, or fewer, as
+        each of the sizes grows. ``leaves`` are the nodes that both forms compute, which are not counted.
         """
         known = leaves.difference(old)
         before, after = self.model.of([self.graph.add(old)], known), self.model.of([product], known)

@@ -23,8 +23,10 @@ _FUNCTIONS = (sympy.exp, expm1)
 
 
 class _Forms(NamedTuple):
-    """A factor of a product in two forms: ``far`` for ``u > 0``, divided by ``exp(degree*u)``, with which it grows, and
-    ``near`` for other u.
+    """A power of a sum that is linear in ``exp(u)``, in two forms: ``far`` for ``u > 0``, divided by
+    ``exp(abs(degree)*u)`` so that it does not overflow, and ``near`` for other u.
+
+    For a divisor ``1/d``, the degree is negative, and the forms are those of ``d``.
     """
 
     far: Node
@@ -33,8 +35,9 @@ class _Forms(NamedTuple):
 
 
 def with_bounded_growth(graph: Graph, product: Node) -> Node:
-    """Rewrite a product with a divisor that is linear in ``expm1(u)``, as in ``exp(u)/(a + expm1(u))``, in a form that
-    does not overflow. A product without such a divisor, or whose numerator grows faster than it, is returned unchanged.
+    """Rewrite a product with a divisor that is linear in ``expm1(u)``, such as ``exp(u)/(a + expm1(u))``, in a form
+    that does not overflow for large u. Return `product` itself if it has no such divisor, grows with u, or cannot
+    overflow.
     """
     for divisor in product.args:
         exponent = _exponent(divisor)
@@ -75,8 +78,9 @@ def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
 
 def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
     """Return two formulas for `factor`, a power of a sum that is linear in ``exp(u)`` or ``expm1(u)``: one for ``u >
-    0``, with the growth ``exp(degree*u)`` divided out, one for other u. None for another factor. A divisor ``1/d``
-    gives the formulas of ``d``.
+    0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. None if `factor` has another form.
+
+    For a divisor ``1/d``, these are the formulas of ``d``. ``w`` is ``-abs(u)``.
     """
     exponent = _exponent(factor)
     base = factor.args[0] if factor.op == "pow" else factor

@@ -128,15 +128,15 @@ def _choose_fewest_indices(
 
 
 def _nth(forms: Sequence[Node], n: int) -> Node:
-    """Return ``forms[n]``, the result of rewriting number `n` for a subexpression. If ``forms`` has a single entry, the
-    unchanged subexpression, this is the result of every rewriting.
+    """Return ``forms[n]``: a subexpression as changed by rewriting number `n`. If ``forms`` has a single entry, no
+    rewriting changes the subexpression, and this entry is returned.
     """
     return forms[n] if len(forms) > 1 else forms[0]
 
 
 def _arguments(part: Node) -> Sequence[Node]:
-    """Return the arguments of `part` to which a rewriting of guards descends: none for reads, guards, sums and other
-    binders.
+    """Return the arguments of `part` that a rewriting of guards rewrites, too: () for reads, for conditional nodes such
+    as guards, and for sums and other binders.
     """
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
 
@@ -224,8 +224,9 @@ MAX_GUARDED_TERMS = 32
 
 
 class GuardedTerm(NamedTuple):
-    """One summand of a guarded term of an addition: the constraints of the guard, the body of the summand, the position
-    of the term in the addition, and the summand as it is written in the term.
+    """A summand of a guarded term, such as ``a`` in ``[i == j]*(a + b)``, where this term belongs to an addition. The
+    fields are the constraints of the guard, the body of the summand, the position of the term, and the summand as
+    written.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
     """

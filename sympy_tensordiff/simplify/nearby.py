@@ -245,7 +245,9 @@ def _logarithms(graph: Graph, a: Node, b: Node, d: Node) -> Node:
 
 
 def _difference_of_calls(graph: Graph, function: Any, a: Node, b: Node) -> Node:
-    """Return ``function(a) - function(b)``."""
+    """Return ``function(a) - function(b)``, computed directly: the form for arguments that are not close, where no
+    digits cancel.
+    """
     return graph.add((graph.call(function, (a,)), graph.neg(graph.call(function, (b,)))))
 
 

@@ -211,8 +211,8 @@ def is_power(node: Node) -> bool:
 
 
 def inside_shape(graph: Graph, node: Node) -> Rows:
-    """Return the constraints that the read `node`, and integer tensors in its indices, are read in bounds; () if `node`
-    reads nothing.
+    """Return the constraints that the indices of the read `node` are within the tensor's shape, such as ``0 <= i < n``
+    for ``x[i]``, also for integer tensors in its indices. () if `node` reads nothing.
     """
     if node.op not in ("read", "index"):
         return ()

@@ -259,8 +259,9 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the terms ``u`` and ``v`` of an `exponent` ``a*u + b*v``, without coefficients, transposition and
-    repetition along new axes; [] unless it has two terms. It is used to recognise a softmax, ``exp(u - logsumexp(u))``.
+    """Return the terms ``[u, v]`` of a sum `exponent` of the form ``a*u + b*v`` with numbers a and b, to recognise a
+    softmax ``exp(u - logsumexp(u))``. Transpositions of the terms and repetitions along new axes are removed, too.
+    Return [] unless there are two terms.
     """
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]

@@ -571,9 +571,9 @@ def _content_of(
 
 
 def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
-    """Find the roots that all terms of `polynomial` have in common: return a dictionary from sums t to the least
-    exponent of t, if t has exponents in all terms that are fractional and differ by integers: ``{t: -1/2}`` for
-    ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``.
+    """Return the sums t of which all terms of `polynomial` contain a root, as a dictionary from t to its least
+    exponent: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``. The exponents of t must be fractions that differ by
+    integers.
     """
     keys = [dict(key) for key in polynomial]
     found: dict[Node, Fraction] = {}

@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that a read of the user's function implies, since the read is out of bounds if it is
-    false. It holds for all ``variables`` that satisfy the constraints ``rows``, under the ``conditions``.
+    """A constraint ``form >= 0`` that follows from a read in the user's function: where it is false, the read is out of
+    bounds. It holds for all ``variables`` in the range ``rows``, where the ``conditions`` are true.
 
     It holds for all values of `variables`.
     """

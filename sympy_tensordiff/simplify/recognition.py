@@ -271,8 +271,8 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return the select `part`, or one of its branches, divided by the common factors of all branches, which are
-        written in front of the select.
+        """Return the select `part`, or one of its values, without the factors that all its values have in common: ``a
+        if c else b`` for ``x*a if c else x*b``. The caller writes these in front.
         """
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
@@ -460,8 +460,8 @@ def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite the product `node`, in which an operand ``f(A)[i, i]`` repeats a label, with the diagonal taken before
-    the function. So ``f(x[:, None], y)[i, i]`` is ``f(x, y)[i]`` and no matrix is built; None without such an operand.
+    """Rewrite the product `node` so that the diagonal of an operand is taken before an elementwise function: ``f(x,
+    y)[i]`` replaces ``f(x[:, None], y)[i, i]``, which needs no matrix. None if `node` has no such operand.
     """
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))

@@ -24,8 +24,8 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """The sum that remains for the sizes of one residue class after an equation is solved: its variables, constraints
-    and body.
+    """The sum that remains after an equation in it is solved, valid for sizes with a certain remainder, such as even n.
+    The fields are its variables, constraints and body.
     """
 
     variables: list[int]
@@ -90,9 +90,11 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum of `body` over `variables` in the range `rows` with the variable `v` eliminated by ``equation ==
-    0``. It is valid for the sizes that satisfy the constraints `given`, of which the last says that ``v`` is an
-    integer. `digits` are indices known to be remainders by the coefficient of ``v``.
+    """Return the sum of `body` over `variables` in the range `rows`, with the variable `v` eliminated by ``equation ==
+    0``. It is valid for sizes that satisfy the constraints `given`; the last one, a congruence, says that ``v`` is an
+    integer.
+
+    `digits` are indices known to be remainders by the coefficient of ``v``.
 
     This congruence is solved for another index if possible.
     """
@@ -171,8 +173,8 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """Solve the congruence `row` in two steps: modulo `share`, a divisor of its modulus, and then modulo the rest, so
-    that the solution is simpler. Return ``{variable: form}``, or None if a step fails. Variables in `last` are solved
+    """Solve the congruence `row` in two steps, which gives a simpler solution: first modulo `share`, a divisor of its
+    modulus, then modulo the quotient. Return ``{variable: form}``, None if a step fails. Variables in `last` are solved
     for only if others fail.
 
     Modulo the divisor `share` the coefficients of the other indices vanish.

@@ -236,9 +236,9 @@ def _may_cancel(node: Node) -> bool:
 def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
-    """Return a dictionary from `nodes` to equal nodes in which formulas, if simple, replace reads of stored arrays, so
-    that rules can see inside. `arrays` maps the stored tensors to their formulas, `choices` reads to formulas that are
-    preferred.
+    """Return a dictionary from `nodes` to equal nodes in which simple formulas replace reads of stored arrays, so that
+    rules can see them. `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use
+    instead.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -425,9 +425,8 @@ class Group(NamedTuple):
 def _first_groups(
     graph: Graph, parts: ArithmeticParts, addends: Sequence[Node], variables: Sequence[Variable]
 ) -> list[Group]:
-    """Return the groups of `addends` that cancel each other near 0, for the first of `variables` (each the variable
-    ``u`` of power series) that has any; [] if none has. The terms of a group are one common factor times functions of
-    ``u``.
+    """Return the groups of `addends` that cancel each other near 0, for the first variable ``u`` in `variables` that
+    has such groups; [] if none has. The terms of a group are a common factor times functions of ``u``.
     """
     for variable in variables:
         groups: dict[Node, _Terms] = {}
@@ -498,8 +497,9 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Join those `groups`, lists of terms by common factor, that have terms of the same addend. Return dictionaries
-    like `groups`; each term is paired with the number of its addend, and no two dictionaries contain the same number.
+    """Join groups of terms that come from the same addend: `groups` maps a common factor to its terms, each a pair
+    ``(number of its addend, term)``. Return dictionaries like `groups`, no two of which contain terms of the same
+    addend.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -513,9 +513,8 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return a `Group` of all terms in `groups`, whose sum cancels near 0, with the power series in `variable` that
-    replaces it there. `groups` maps common factors to terms. None unless the terms of each group cancel and their
-    series is known.
+    """Return the `Group` of all terms in `groups`, with the power series in `variable` that replaces their sum near 0.
+    `groups` maps common factors to terms. None unless the terms of each group cancel near 0 and their series is known.
 
     A group whose terms cancel everywhere adds nothing to the series; if all groups do, the result is None as well.
     """

@@ -281,8 +281,10 @@ def _branches(graph: Graph, bodies: Sequence[_Body], selected: bool) -> dict[Bra
 
 
 def _select(graph: Graph, condition: Node, branches: Mapping[int, tuple[Number, Node]]) -> tuple[Number, Node]:
-    """Return ``(number, select)`` with the select by `condition` of the values in `branches`, each a number times a
-    node, by branch (0 or 1). A missing branch is 0; the number is common to both branches up to its sign.
+    """Return ``(number, select)``, whose product is a choice by `condition`. `branches` maps the number of a branch, 0
+    or 1, to a pair ``(c, x)`` for the value ``c*x`` of this branch. A missing branch is 0.
+
+    ``number`` is the coefficient of both branches if they have the same one up to its sign; else it is 1.
     """
     numbers = [number for number, _ in branches.values()]
     common = numbers[0] if abs(numbers[0]) == abs(numbers[-1]) else 1

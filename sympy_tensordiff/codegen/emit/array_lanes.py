@@ -38,7 +38,7 @@ class Span:
 
     @property
     def is_short(self) -> bool:
-        """Whether the span has a constant length that is small."""
+        """Whether the range of this dimension has a constant, small length."""
         return self.length.is_constant and self.length.constant <= SHORT_LENGTH
 
 
@@ -70,8 +70,8 @@ class Lanes:
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:
-        """Return the constraints that contain the index of a dimension, so that they may be true for some entries
-        only.
+        """Return the constraints that contain the index of a vectorised dimension: each may be true for some entries of
+        an array and false for others.
         """
         return tuple([row for row in rows if self.dims_of(row.form)])
 

@@ -181,8 +181,10 @@ class Arrangement(NamedTuple):
         return self.by_matrices or not (is_wide or is_one)
 
     def work(self) -> float:
-        """The estimated work to compute the operands that are products: twice the number of entries times the number of
-        factors of each. It is 1 less with a matrix product, which is preferred among equals.
+        """The estimated work to compute those operands that are products: twice the number of entries times the number
+        of factors, summed over these operands.
+
+        It is 1 less with a matrix product, so that this is preferred to an equal alternative.
         """
         made = (operand for operand in self.operands if operand.is_computed)
         return sum(2 * len(operand.factors) * _entries(operand.dims) for operand in made) - self.by_matrices

@@ -99,8 +99,10 @@ class Narrowing:
         return frame._replace(mask=Name(mask))
 
     def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
-        """Return a frame (the vectorised dimensions, the mask and the place of code) in which the index ``axis`` has
-        only values within the bounds ``wanted``. Code in this frame runs only if there are such values.
+        """Return `frame` with the index ``axis`` restricted to values within the bounds ``wanted``. Code printed in
+        this frame runs only if there are such values.
+
+        A frame has the vectorised dimensions, the mask and the text block of the code to print.
         """
         span = frame.lanes.dim(axis)
         low, frame = self._extreme(frame, f"{axis}_low", [span.low, *wanted.lows], 1)
@@ -399,9 +401,10 @@ class Additions:
         return self.values.scalar(value, ATOM)
 
     def _excess_of_arithmetic(self, value: Scalar) -> int:
-        """Return how much arithmetic ``value`` has in excess of functions: its number of arithmetic operations, less
-        `OPERATIONS_OF_FUNCTION` for each other function. Values with names count; branches of a choice, and operations
-        along fewer dimensions than ``value``, do not.
+        """Return the number of arithmetic operations in ``value``, less `OPERATIONS_OF_FUNCTION` for each call of
+        another function, such as exp. The definitions of names in ``value`` count as well.
+
+        Branches of a choice, and operations along fewer dimensions than ``value``, do not count.
         """
         count, waiting, seen = 0, [value], set[str]()
         dims = self.values.varies(value)

@@ -79,7 +79,9 @@ class Dialect:
 
     @cached_property
     def helpers(self) -> dict[str, str]:
-        """The texts of functions that modules contain if they use them, each before its callers."""
+        """The texts of helper functions, by name. A module contains those that it uses, each before the functions that
+        call it.
+        """
         if not self.is_pure:
             return NUMPY_HELPERS | LIBRARY_HELPERS
         own = dict(self.other_helpers)

@@ -498,8 +498,8 @@ def _tan_near(a: Precision) -> str:
 
 
 def _arctangent(a: Precision) -> str:
-    """Return lines of code that compute ``eighths`` and ``small``, where ``eighths*pi/4 + small`` is the arc tangent of
-    ``low/high`` for ``0 <= low <= high`` or, if the variable ``is_steep`` is true, pi/2 minus it.
+    """Return lines of code that compute the arc tangent of ``low/high``, for ``0 <= low <= high``, as ``eighths*pi/4 +
+    small``. If the variable ``is_steep`` of the code is true, they compute pi/2 minus this.
 
     A quotient above 1/2 is replaced by ``(low - high)/(low + high)``, whose arc tangent is less by pi/4.
     """

@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts of the functions of a recurrence, ``pieces`` and ``entries``. Each function that `pieces` define
-    is renamed: the array name of the recurrence becomes a prefix, so that names in the module are unique.
+    """Return the texts ``pieces`` and ``entries``, the functions of a recurrence, with the functions that ``pieces``
+    define renamed. The array name of the recurrence becomes a prefix, so that names in the module are unique.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]

@@ -126,8 +126,8 @@ class Prover:
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
 
     def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
-        """Return all sizes defined as a maximum or minimum of other sizes on which the constraints ``rows`` depend,
-        directly or through other definitions.
+        """Return the sizes on which the constraints ``rows`` depend, directly or through definitions, if they are
+        defined as a maximum or minimum of other sizes.
         """
         waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()

@@ -227,8 +227,8 @@ def _is_exclusive(scatter: Scatter, additions: Sequence[Set]) -> bool:
 
 
 def _check_values(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if one of the statements ``inside`` a kernel uses a condition as a number, or a number as
-    a condition.
+    """Raise VerificationError if a statement of a kernel uses a condition as a number, or a number as a condition.
+    ``inside`` are the statements; ``where`` names the kernel in the message.
     """
     conditions: set[str] = set()
     for s in inside:
@@ -325,8 +325,8 @@ class NestLaws:
         """The indices at which each array has been written so far, with the enclosing loops."""
 
     def check(self, body: Sequence[Statement]) -> None:
-        """Raise VerificationError if a statement of ``body`` breaks a rule of this class. Names that the body sets
-        count as unknown afterwards.
+        """Check the statements ``body``, and those inside of them. Raise VerificationError if one breaks a rule of
+        `NestLaws`: it uses a name before it is set, for example. Names that ``body`` sets are unknown again afterwards.
         """
         outside = set(self.known)
         for statement in body:

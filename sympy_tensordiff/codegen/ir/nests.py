@@ -83,8 +83,8 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def as_scalar(part: Scalar) -> Scalar:
-        """Return the scalar variable that replaces `part` if it reads one of ``arrays``, which have no axes; any other
-        expression is unchanged.
+        """Return the scalar variable that replaces the read `part` of one of ``arrays``; other expressions are
+        unchanged. Only one entry of each of these arrays is used.
         """
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 

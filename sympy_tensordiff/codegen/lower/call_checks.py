@@ -137,9 +137,11 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls with the sizes in `violation`, for which the read `load` is out of
-        bounds along `axis`; given constraints `points`, only if these have an integer solution. If every size is wrong
-        (`certain`), raise `OutOfShapeError` instead.
+        """Add a run-time check that refuses calls in which the read `load` is out of bounds along `axis`: calls whose
+        sizes satisfy all constraints in `violation`. Raise `OutOfShapeError` at once if that is certain for all sizes
+        (`certain`).
+
+        If there are constraints `points`, a call is refused only if they have an integer solution.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"

@@ -76,8 +76,9 @@ class Scaled:
 
     @property
     def grows(self) -> bool:
-        """Return whether the value is a sum of exponentials divided by a root of itself, as in the derivative of
-        ``sqrt(sum(exp(u)))``. It grows like the root, so that scaling it is not worthwhile.
+        """Return whether the value is a sum of exponentials divided by a root of itself, like ``s/sqrt(s)``, as in the
+        derivative of ``sqrt(sum(exp(u)))``. It grows only like the root, so that scaling against overflow is not
+        worthwhile.
 
         The largest exponent would rise from 700 to 1400 only, at the price of a maximum and of another exponential for
         each term.
@@ -192,8 +193,8 @@ class Exponentials:
         return graph.select(is_accurate, graph.add((*shifts, graph.call(sympy.log, (product,)))), whole)
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return the variables, constraints and body of a sum or comprehension, with new variables that are the same at
-        each call.
+        """Return ``(variables, constraints, body)`` of a sum or comprehension, with new variables in place of the bound
+        ones. Later calls for the same `node` return the same variables.
         """
         if node not in self.opened:
             self.opened[node] = self.graph.open(node)
@@ -238,9 +239,9 @@ class Exponentials:
         return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
 
     def _in_common_scale(self, value: Scaled, greatest: Node) -> Node:
-        """Return `value`, divided by ``exp(greatest)``, as a node for the case that all exponents are close together.
-        In place of `greatest`, the maximum over selected terms, it uses the maximum over all terms; each
-        ``exp(u - maximum)`` becomes a factor.
+        """Return ``value/exp(greatest)`` as a node, for the case that all exponents are close together. It uses the
+        maximum of all exponents instead of `greatest`, the maximum of the selected ones; each ``exp(u - maximum)``
+        becomes a factor.
         """
         scale, shift, factors = self.common[greatest], dict(value.shift), [value.rest]
         count = -shift.pop(greatest)

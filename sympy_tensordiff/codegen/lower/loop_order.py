@@ -132,8 +132,8 @@ def nested_rows(variables: Sequence[int], rows: Rows, facts: Rows) -> Rows | Non
 
 
 def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
-    """Whether `row` is an inequality in which those of `variables` that occur, at least one, have the coefficient 1 or
-    -1. The bounds of interchanged loops are then exact.
+    """Return whether `row` is an inequality in which one or more of `variables` occur, all with the coefficient 1 or
+    -1. When loops are interchanged, such an inequality still gives exact bounds.
     """
     own = row.form.atoms().intersection(variables)
     if not own:

@@ -469,9 +469,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction by `op`, such as "sum", into an outer and an inner reduction whose values an array may
-        store. Return ``(variables, constraints, body)`` of the outer one, whose body is the inner one. The arguments
-        are returned unless the array has fewer axes than there are loops around it.
+        """Split a reduction by `op`, ``Sum_{i, j} body`` into ``Sum_i (Sum_j body)``, if an array of the inner sums has
+        fewer axes than there are loops around them. Return ``(variables, constraints, body)`` of the outer reduction;
+        the arguments if there is no such split.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -43,8 +43,8 @@ class CommonScale:
     """The condition that all exponents are close together; ``greatest`` is then a finite number."""
 
     def factor(self, graph: Graph, node: Node) -> Node | None:
-        """Return ``exp(node - m)``, which is at most 1, if `node` is the exponent of one of the terms and m the
-        greatest of these exponents; None if `node` may be another number.
+        """Return ``exp(node - m)``, which is at most 1, where m is the greatest exponent of the sum. None unless `node`
+        is known to be one of the exponents of the sum.
         """
         own = [v for v in self.variables if v in self.exponent.free]
         place = instance(graph, self.exponent, own, node)
@@ -164,9 +164,9 @@ class ScaleChoices:
         return done[node]
 
     def _factored(self, body: Node, variables: Sequence[int]) -> tuple[list[Node], Node]:
-        """Return ``(factors, rest)`` whose product is `body`: the exponentials ``exp(u - maximum)`` in the common scale
-        that do not depend on ``variables``, and the rest. Exponentials are also taken out of selects between a value
-        and 0.
+        """Return ``(factors, rest)``, whose product is `body`. The ``factors`` are exponentials ``exp(u - maximum)``,
+        scaled by the maximum of all exponents, that do not depend on ``variables``. They are also taken out of selects
+        between a value and 0.
         """
         graph = self.graph
         if body.op == "select" and graph.zero in body.args[1:]:

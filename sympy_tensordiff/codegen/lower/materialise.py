@@ -306,9 +306,9 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the largest proper subexpressions of `node` that are worth storing because they are used elsewhere, too:
-    scalar sums or functions of sums that depend on no other indices than `known`. ``totals`` are two counts of all
-    uses: in the whole kernel, and in all results.
+    """Return the largest proper subexpressions of `node` that are worth storing since they are also used elsewhere:
+    scalar sums or functions of sums whose free indices are all in `known`. ``totals`` counts the uses in the kernel and
+    in all results.
 
     What only one branch of a choice needs is left there, and so is what calls a function of the user's.
     """

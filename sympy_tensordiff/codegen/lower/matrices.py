@@ -133,8 +133,8 @@ class Matrices(Storage):
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
-        """Return whether `node` reads at integer-array entries or calls user functions. Such values may be computed
-        only at the points where they are needed, and so not for a whole matrix.
+        """Return whether `node` reads entries at indices from an integer array, or calls a user function. Such a `node`
+        must not be computed for a whole matrix, only at the entries that are needed.
         """
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True

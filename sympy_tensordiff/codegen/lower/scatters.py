@@ -426,7 +426,9 @@ def _with_loops_in_order(
 
 
 def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
-    """Return the axes of the integer-array `entries` whose index contains `variable`."""
+    """Return the numbers of the axes along which the integer-array `entries` are indexed by `variable`: [1] for ``p[i,
+    j]`` and the variable j.
+    """
     return [axis for entry in entries for axis, form in enumerate(entry.index) if variable in form.atoms()]
 
 
@@ -441,9 +443,10 @@ def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
 def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: the formula of all
-    entries, and the terms that are 0 outside of a diagonal, as scatters over the diagonal only. ``extents`` are the
-    lengths of the axes, ``guard`` their conditions.
+    """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the terms needed at all entries, and
+    the terms that are nonzero on a diagonal only, as scatters over this diagonal. `axes` are the indices of an entry.
+
+    ``extents`` are the lengths of the axes, ``guard`` the conditions under which the entries are needed.
 
     ``facts`` are the constraints on the sizes.
     """

@@ -107,8 +107,8 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to split each of `sums` in two: ``Sum_j (a_j + b_j)*c_j`` into the halves ``Sum_j a_j*c_j`` and
-    ``Sum_j b_j*c_j``. The result is a dictionary ``{half: (sum, half, other half)}``, the keys with standard names for
+    """Return the ways to split each of `sums` into two halves, as a dictionary ``{half: (sum, half, other half)}``:
+    ``Sum_j (a_j + b_j)*c_j`` has the halves ``Sum_j a_j*c_j`` and ``Sum_j b_j*c_j``. The keys have standard names for
     the outer indices.
 
     Only additions with an even number of terms are split; terms that may cancel exactly stay together.

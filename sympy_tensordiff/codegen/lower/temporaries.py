@@ -455,9 +455,10 @@ class Storage:
         return replace(candidate, rows=rest) if all(is_implied(row, known) for row in reads) else candidate
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """Return the maximum of `forms` (the minimum, without ``greatest``). Of several forms, it is a new size named
-        after `owner`, which the host computes before the kernels run. Equal sets of forms share it, so that one loop
-        can fill several arrays.
+        """Return the maximum of `forms`, or the minimum without ``greatest``. A single form is returned itself. Several
+        become a new size, named after `owner`, which the host computes before the kernels run.
+
+        Equal sets of forms share one size, so that one loop can fill several arrays.
         """
         if len(forms) == 1:
             return forms[0]

@@ -216,9 +216,11 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether no maximum should be subtracted in the exponents of this operand of a contraction, given its
-    `value` ``exp(shift)*rest``: along summed indices, it is divided by exponentials already, as in Sinkhorn's
-    iteration, or has exponentials in ``rest``.
+    """Return whether no maximum should be subtracted from the exponents of an operand of a contraction, as in
+    Sinkhorn's iteration. The `value` of the operand is ``exp(shift)*rest``, `labels` and `output` are its labels and
+    those of the result.
+
+    Along summed indices, such an operand is divided by exponentials already, or has exponentials in ``rest``.
     """
     if value.shift:
         return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)

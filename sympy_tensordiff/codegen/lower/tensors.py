@@ -291,9 +291,9 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that computes the derivative of a matrix's cofactors in the direction of the operand at
-        ``place`` of `node`. ``name`` is the array to be filled, ``pair`` and ``rest`` are labels as
-        `cofactor_tangent_labels` returns them.
+        """Return the step that fills the array ``name`` with the derivative of a matrix's cofactors in the direction of
+        the operand number ``place`` of `node`. The cofactors' labels are ``pair``, which are summed with this operand,
+        and ``rest``.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
@@ -419,8 +419,8 @@ class _Logarithm:
         return [item for axis, item in enumerate(items) if axis not in self.summed]
 
     def with_shares(self, entries: Node | None) -> Node | None:
-        """Return the formula `entries` with each softmax ``exp(z[i] - logsumexp(z))`` replaced by the product of
-        entries of two arrays: "power", the exponentials, and "share", the inverse of their sum. None for None.
+        """Return the formula `entries` with each softmax ``exp(z[i] - logsumexp(z))`` replaced by a product of entries
+        of two arrays: ``power[i]``, an exponential, times ``share[i]``, the inverse of the sum. Return None for None.
         """
         if entries is None or self.definition.array not in (parts := reachable(entries)):
             return entries

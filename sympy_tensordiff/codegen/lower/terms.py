@@ -224,8 +224,8 @@ def _is_positive(exponent: Node) -> bool:
 
 
 def _has_logarithm(graph: Graph, factor: Node, base: Node) -> bool:
-    """Whether `factor` is infinite where `base` is 0: it contains, as a factor or in a term, the logarithm of `base` or
-    of a product with it.
+    """Return whether `factor` becomes infinite like a logarithm where `base` is 0: it is, or has a term, ``log(base)``
+    or ``log(base*y)``.
 
     The other terms of the sum are logarithms or finite: times `base`, they tend to 0 as well.
     """
@@ -328,8 +328,9 @@ def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[No
 
 
 def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
-    """Return the sum of the product of `factors` over `variables` in the range `rows`, as nested sums: each factor is
-    outside of the sums over indices on which it does not depend, if these sums are never empty.
+    """Return the sum of the product of `factors` over `variables` in the range `rows`, with factors moved out of inner
+    sums: ``Sum_i a_i*Sum_j b_ij``. A factor is moved only out of sums that the constraints `facts` prove to be
+    nonempty.
     """
     inner: list[int] = []
     for v in reversed(variables):
@@ -366,8 +367,8 @@ def _split_twins(graph: Graph, node: Node) -> Node:
 
 
 def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
-    """Whether `node` adds entries of one tensor with permuted indices, as ``W[i, p] + W[p, i]``, perhaps times numbers.
-    Exactly one of the indices must contain variables in ``bound``.
+    """Return whether `node` adds entries of one tensor with permuted indices, such as ``W[i, p] + W[p, i]`` or ``W[i,
+    p] - W[p, i]``, where exactly one of the indices depends on the variables ``bound``.
 
     It runs along the rows of one entry, and along the columns of another.
     """

@@ -154,9 +154,11 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless the accesses ``one`` and ``other``, made by two different threads, provably never
-    access the same entry. Threads differ in a coordinate in `own`; ``variables`` are all coordinates (within
-    ``ranges``) and loop variables, and ``strides`` has the steps of loops that all threads run alike.
+    """Raise VerificationError unless two accesses ``one`` and ``other`` by different threads provably never concern the
+    same array entry. Different threads differ in at least one of the coordinates `own`.
+
+    ``variables`` are all coordinates and loop variables, ``ranges`` the constraints on coordinates, and ``strides`` the
+    steps of the loops that all threads run alike.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

@@ -143,8 +143,8 @@ def _is_flat(statement: Statement) -> TypeGuard[Loop]:
 
 
 def _is_nest(statement: Statement) -> TypeGuard[Loop]:
-    """Return whether `statement` is a loop with step 1 that contains loops without inner loops, and otherwise only sets
-    scalars.
+    """Return whether `statement` is a loop with step 1 around innermost loops. Apart from these, its body contains only
+    assignments, and all targets are scalars.
     """
     if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
         return False

@@ -341,7 +341,9 @@ def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
 
 
 def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
-    """Return the labels, keys of ``lengths``, that occur in the indices of ``view``."""
+    """Return the labels that occur in the indices of the read ``view``; ``lengths`` is a dictionary from labels to
+    lengths.
+    """
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 

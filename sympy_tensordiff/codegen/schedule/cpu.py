@@ -193,8 +193,9 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
-    """Return ``body``, the statements of `kernel`, with loop-invariant reads hoisted out of loops: entries of integer
-    arrays in indices, such as ``idx[i]``, and unless ``site.is_within``, entries of real arrays, too.
+    """Return the statements ``body`` of `kernel` with loop-invariant reads moved out of loops: entries of integer
+    arrays, such as ``idx[i]``, and entries of real arrays unless the kernel may run often (``site.is_within``), as in a
+    fused loop.
     """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}

@@ -188,9 +188,9 @@ def _describe_loop(step: Recurrence) -> Iterator[str]:
 
 
 def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return a dictionary from each state and each array that ``body`` fills to the position of its batch axis, along
-    which a time step computes all entries independently. {} if there is no such axis. ``states`` are pairs of the
-    argument and the result of a state.
+    """Return ``{array: axis}`` for the states of a recurrence and the arrays that a time step ``body`` fills: the axis
+    along which all entries are computed independently (the batch axis). {} if there is none. ``states`` are pairs
+    (argument, result).
 
     Law: a kernel's entry at one value of its axis reads these arrays at the same value of theirs.
     """

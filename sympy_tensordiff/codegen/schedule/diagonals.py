@@ -39,9 +39,9 @@ def with_stored_sums(program: Program) -> Program:
 
 
 def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
-    """Return ``(kernel, scatter)`` in place of a scatter that adds to each of its entries a sum of its own, as on a
-    diagonal: the kernel stores the sums in a new array, the scatter adds them. None for other scatters. ``taken`` are
-    names in use.
+    """Split a scatter that adds a separate sum to each of its entries, such as those of a diagonal, into ``(kernel,
+    scatter)``: the kernel stores the sums in a new array, and the scatter adds them. None for other scatters. ``taken``
+    are names in use.
     """
     *before, last = scatter.body
     is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)

@@ -245,9 +245,8 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Return whether `kernel` is one reduction over the common loop of `group`, so that it can be fused into this
-        loop. It must read the arrays ``common``, which the group reads too, at the loop variable only, and have fewer
-        axes than one of them.
+        """Return whether `kernel` can be fused into the loop of `group`, because it is one reduction over this loop. It
+        must read the arrays ``common`` to both only at the loop variable, and have fewer axes than one of them.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):

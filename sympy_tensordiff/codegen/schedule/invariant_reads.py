@@ -65,8 +65,8 @@ class InvariantReads:
         return (*reads, *self.inside(body, rows, known))
 
     def inside(self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str]) -> Iterator[Statement]:
-        """Yield the statements of `body` with names in place of the entries in `known`; inner loops are rewritten by
-        `block`.
+        """Yield the statements of `body` with each array entry in `known` replaced by the variable that contains its
+        value. ``rows`` are constraints that hold for `body`; inner loops are rewritten by `block`.
         """
         for statement in body:
             new = with_parts(statement, *_replacements_by_names(known))
@@ -128,8 +128,8 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
         return one.substitute(data)
 
     def part_with_names(one: Scalar) -> Scalar:
-        """Return the node `one` of a scalar expression with names in place of the entries in ``known``; it may be such
-        an entry, or have some in its index. Other nodes are unchanged.
+        """Return `one`, a node of a scalar expression, with names in place of array entries in ``known``: of `one`
+        itself, or of entries in its index. Other nodes are unchanged.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form_with_names(one.form))

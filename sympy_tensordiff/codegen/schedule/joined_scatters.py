@@ -30,7 +30,7 @@ def with_joined_scatters(program: Program) -> Program:
 
 
 def _join_scatters(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Scatter]:
-    """Yield ``scatters``, which all add to one array, with those joined into one that add to the same entries.
+    """Yield ``scatters``, which all add to one array, but with scatters that add to the same entries joined into one.
     ``taken`` are the names in use.
     """
     found: list[Scatter] = []

@@ -269,9 +269,11 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return ``load`` as a contiguous read of a rearranged copy of its array, if the loop over ``variable``
-            reads the array with a stride and the loops ``around`` it read entries repeatedly; else unchanged. The step
-            that makes a new copy is added to ``fresh`` (to the first steps for an argument).
+            """Return ``load`` as a contiguous read of a rearranged copy of its array; unchanged if no copy pays. A copy
+            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it.
+
+            The step that makes a new copy is added to ``fresh``; for the array of an argument it is added to the first
+            steps of the program.
             """
             rank, run = len(load.index), run_of(load, variable)
             if run is None or run == (rank - 1, 1) or run[1] > MOST_CLASSES or not _is_repeated(load, around, run[1]):
@@ -357,8 +359,8 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with each read replaced by the result of ``visit(read, variable, around)``. ``variable``
-        is the innermost long loop or axis, ``around`` are the longer ones around it; ``loops`` are the loops and guards
+        """Return `statement` with each read replaced by ``visit(read, variable, around)``: ``variable`` is the
+        innermost long loop or axis around the read, ``around`` are the longer ones. `loops` are all loops and guards
         around `statement`.
         """
         inside = [s for s in loops if isinstance(s, Loop)]

@@ -175,8 +175,8 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Return whether the `scan` adds exactly one term from one entry of `row` to the next, and its first entry is one
-    term. The first entry is the one at ``last`` if the scan runs downwards.
+    """Return whether the `scan` along the loop `row` adds exactly one term from each entry to the next, and begins with
+    one term. A scan that runs downwards begins at the entry ``last``.
     """
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
@@ -187,9 +187,11 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 def _changes(
     pairs: Sequence[tuple[Scalar, Scalar]], name: str, start: Scalar, entries: Mapping[str, Name | Load], fresh: Fresh
 ) -> tuple[tuple[list[Statement], list[Statement], list[Statement]], Scalar, list[tuple[Name, Name]]]:
-    """Return ``((begin, set, keep), change, parts)``: code for the ``change`` of a value ``Sum c*p`` from entry to
-    entry of a row, where `pairs` are the ``(c, p)``. The statements ``begin`` run before the row, ``set`` before and
-    ``keep`` after each use of an entry; ``parts`` are the scalars ``(new p, old p)``.
+    """Return code for the difference between the values of a sum ``Sum c*p`` at one entry of a row and at the previous
+    entry, as ``((begin, set, keep), change, parts)``; `pairs` are the ``(c, p)``. ``change`` is the difference.
+
+    The statements ``begin`` run before the row, ``set`` before and ``keep`` after each use of an entry; ``parts`` are
+    the scalars ``(new p, old p)``.
 
     Before the first entry, the first p is `start`, and the others are 0.
     """

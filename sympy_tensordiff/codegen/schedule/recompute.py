@@ -149,8 +149,8 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def with_recomputed_entries(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return ``statement`` after statements that compute the entries of the array of ``kernel`` that it reads. In
-        ``statement``, these values replace the reads.
+        """Return ``statement`` with new variables in place of its reads of the array that ``kernel`` fills. Statements
+        that compute these entries again come before it.
         """
         made: list[Statement] = []
         values: dict[Load, Name] = {}

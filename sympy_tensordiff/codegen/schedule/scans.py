@@ -187,9 +187,9 @@ class _ScanFinder:
         return replace(found, moments=moments, places=places)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
-        """Return the terms of `value` that depend on the entry i of a row, as pairs ``(c, p[i])`` with c the same for
-        the whole row: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value` is the same
-        for all entries.
+        """Write `value` as a sum of products ``c*p[i]``, where ``c`` is the same for all entries i of a row, and return
+        the pairs ``(c, p[i])``: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value`
+        does not depend on i.
 
         None if `value` is no sum of such terms and of terms that are the same for all entries.
         """

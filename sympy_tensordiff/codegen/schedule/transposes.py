@@ -79,8 +79,8 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
     names = {load: fresh(f"{load.array}_tile") for load in reads}
 
     def inside(entry: Mapping[str, Affine]) -> list[Constraint]:
-        """Return the constraints that `entry`, a dictionary from the axes of the result to indices, does not exceed the
-        result: ``index <= extent - 1``.
+        """Return the constraints ``index <= extent - 1`` on an `entry` of the result, given as a dictionary from axes
+        to indices.
         """
         return [Constraint("ge", box[axis] - 1 - form) for axis, form in entry.items()]
 

@@ -195,9 +195,8 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return a dictionary from axes to the sizes that the text states, such as ``n`` in ``declare x[n]``. ``sizes``
-    maps the sizes' texts to axes; a group of axes that ``unified`` knows to be equally long is represented by one of
-    them.
+    """Return a dictionary from axes to their sizes in the text, such as ``n`` in ``declare x[n]``. ``sizes`` maps the
+    text of each size to an axis. Of axes that ``unified`` knows to be equally long, one represents all.
 
     Raise `ParseError` at ``root`` if a group has two sizes, or if a size is in ``orders``, the names of tensors and
     numbers.

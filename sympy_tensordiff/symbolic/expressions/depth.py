@@ -127,8 +127,8 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)`` for a recursive method `answer`, without deep recursion: for a deep or large node, it
-    first computes and stores the results for all nodes inside, from the leaves up, where the recursive calls find them.
+    """Return ``answer(node)`` for a recursive method ``answer`` without deep recursion. For a deep or large node, first
+    compute the results for all nodes inside, from the leaves up; the recursive calls then find them stored.
 
     ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
     recurses into.

@@ -147,8 +147,8 @@ def refuse_as_argument(tensor: Any, caller: FrameType) -> None:
 
 
 def _refuse_trivial_power(tensor: Any, base: Any, exponent: Any) -> None:
-    """Raise `UnsupportedError` if ``base`` to the power of ``exponent``, one of which is ``tensor``, is ``1**tensor``
-    or ``tensor**0``, which SymPy would replace by the scalar 1.
+    """Raise `UnsupportedError` for the powers ``1**tensor`` and ``tensor**0``, given by ``base`` and ``exponent``:
+    SymPy would replace them by the scalar 1.
     """
     if base == 1 or exponent == 0:
         refuse_as_scalar(

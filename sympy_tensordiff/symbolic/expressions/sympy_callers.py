@@ -249,8 +249,8 @@ def asks_whether_constant(caller: FrameType) -> bool:
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:
-    """Return ``(query, value)``, the arguments of the call of `Basic.replace` around the call frame ``walk``; (None,
-    None) if there is none.
+    """Return ``(query, value)``, the arguments of the call of SymPy's `replace` that is running when the call frame
+    ``walk`` runs. Return (None, None) if there is no such call.
     """
     frame = outwards(walk, lambda frame: frame.f_code is REPLACE)
     names = {} if frame is None else frame.f_locals

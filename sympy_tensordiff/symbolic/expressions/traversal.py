@@ -224,8 +224,8 @@ def with_args(expr: Any, args: Sequence[Any]) -> Any:
 
 
 def rebound(scope: Scope, bound: Any, new: Any) -> Scope:
-    """Return ``scope`` for the body of a sum or comprehension that binds ``bound``, with the symbol ``new`` in its
-    place.
+    """Return ``scope``, a set of pairs (bound index, new symbol), for the body of a sum or comprehension that binds the
+    index ``bound`` and is rewritten with the symbol ``new``.
     """
     rest = frozenset([pair for pair in scope if pair[0] != bound])
     return rest if new == bound else rest | {(bound, new)}

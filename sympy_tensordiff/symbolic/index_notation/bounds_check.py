@@ -164,8 +164,9 @@ def _parts_of_branches(
 
 
 def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Return the operands of an `And` or `Or` that contain reads, as pairs ``(operand, context)``; the context contains
-    the operands that do not read anything.
+    """Return the operands of an `And` or `Or` that read tensor entries, as pairs ``(operand, context)``. The context
+    contains the conditions without reads: the other operands, negated for `Or`. Return [] if no such context can be
+    given.
     """
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):

@@ -58,8 +58,8 @@ def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = (
 def tabulate(
     shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[..., Expr], names: Sequence[str] = ()
 ) -> Any:
-    """Return the tensor of `shape` with the entries ``entry(i, j, ...)``; the scalar ``entry()`` if ``shape`` is
-    ``()``. New indices do not occur in `operands`.
+    """Return the tensor of `shape` with the entries ``entry(i, j, ...)``, or the scalar ``entry()`` if ``shape`` is
+    ``()``. The indices have the preferred `names` unless these occur in the expressions `operands`.
 
     `entry` takes one index per axis; that of an axis of extent 1 is the number 0. The indices have the preferred
     `names`, or others that do not occur in `operands`, the expressions that the entry is made of.

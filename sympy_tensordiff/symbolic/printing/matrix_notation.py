@@ -296,8 +296,8 @@ class _Network:
         return Constant("ones", (self.extents[label],))
 
     def _trace(self, component: Sequence[str]) -> Any | None:
-        """Return ``trace(A @ B ...)`` for a component of summed labels that contains a cycle; None if it
-        contains none.
+        """Return the notation of ``trace(A @ B ...)`` for labels ``component`` that link tensors in a ring, such as i
+        and j in ``A[i, j]*B[j, i]``. None if they do not form one.
         """
         own = [(labels, tensor) for labels, tensor in self.tensors if labels[0] in component]
         if len(own) == 1 and len(component) == 1 and len(own[0][0]) == 2:

@@ -110,8 +110,8 @@ CACHED = 1 << 10
 
 
 def notation_of(node: Any) -> Any:
-    """Return the notation of any node: its printed form as a tree, from which all printers write it. For a deep node
-    those of its operands are made first, so that nothing recurses deeply.
+    """Return the printed form of ``node`` as a tree (its notation), from which all printers write it. For a deep node,
+    the trees of its operands are made first, to avoid deep recursion.
     """
     if isinstance(node, TensorOperation) and measures(node).depth > SHALLOW:
         done: set[Any] = set()

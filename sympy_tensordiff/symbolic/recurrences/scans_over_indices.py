@@ -89,8 +89,8 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return TensorComprehension(entry, *limits, *zip(own, shape_of(expr)[len(front) :], strict=True))
 
     def row(tensor: Any, places: Sequence[Any], shape: Sequence[Any], front: int = 0) -> Any:
-        """Return one element of the batched `tensor`, a tensor of the shape ``shape``: its part at the values
-        ``places`` of the batch indices. In `tensor`, ``front`` axes come before the batch axes.
+        """Return the element of the batched `tensor` at the batch indices ``places``, as a tensor of the shape
+        ``shape``. The batch axes of `tensor` come after its first ``front`` axes.
         """
         own = axes(shape)
         entry = TensorEntry(tensor, *own[:front], *places, *own[front:])

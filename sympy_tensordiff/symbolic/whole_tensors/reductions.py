@@ -52,7 +52,8 @@ ShapeError
 
 @documented(OVER_AXES)
 def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The sum of the entries, over all axes or some.
+    """The sum of the entries of ``A`` along the axes ``axis``, by default all, as `numpy.sum`. With ``keepdims``, these
+    axes remain in the result with length 1.
 
     Examples
     --------
@@ -68,7 +69,8 @@ def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The mean of the entries, over all axes or some.
+    """The mean of the entries of ``A`` along the axes ``axis``, by default all, as `numpy.mean`. With ``keepdims``,
+    these axes remain in the result with length 1.
 
     Examples
     --------
