@@ -147,8 +147,9 @@ def _candidate_forms(
 
 
 def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> GramForm | None:
-    """Return the visibly nonnegative second derivative (`GramForm`) of a product of entries of positive matrices,
-    ``A[i,j]*A[j,k]*A[k,i]``; None for any other product.
+    """Return the second derivative, along `directions`, of a summed `product` of three variable entries `ends`, such as
+    ``A[i,j]*A[j,k]*A[k,i]``, as a `GramForm`: it is nonnegative if its weight is and its ``middle_matrices`` are
+    positive definite. None for any other product.
 
     ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
     """

@@ -103,8 +103,8 @@ def _scans_needed_first(scan: Any) -> list[Any]:
 
 
 def _captured(scan: Any) -> list[Any]:
-    """Return the scans inside of the steps of `scan` that use none of its bound variables, so that they are constants
-    of the loop.
+    """Return the scans in the steps of `scan` that use none of its bound variables, so that they are the same at all
+    times. These are not searched for further scans.
     """
     bound = set(scan.bound)
 

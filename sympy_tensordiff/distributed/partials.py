@@ -87,8 +87,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
 
 
 class ResultSplitter:
-    """Splits expressions into partial results (``parts``), each computed block by block. Inner sums that must be
-    complete before become arrays of their own (``stages``).
+    """Splits expressions into partial results (``parts``), each computed block by block. A reduction over blocks that
+    must be complete before it is used becomes an array of its own, computed before (``stages``).
 
     ``min_sizes`` are the smallest sizes for which periodic indices are read correctly.
     """
@@ -313,8 +313,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _replace_by_stages(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` with its outermost sums over split ranges replaced by entries of arrays that are computed
-        before (stages). ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
+        """Return ``expr`` with its outermost reductions over split ranges replaced by entries of arrays that are
+        computed before (stages), sums of exponentials by ``exp(M)`` times such an entry. ``binders`` are the index
+        ranges around ``expr``, and ``active`` the block loops around it.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return expr

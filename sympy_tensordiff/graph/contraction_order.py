@@ -68,9 +68,9 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the size of the extent `form` for comparing contraction orders: its expected value times `_PARTS`,
-        minus 0 to 3 if `for_graph` regards the extent as slightly shorter. This small number decides between orders of
-        equal expected cost.
+        """Return the expected size of the extent `form` in units of ``1/_PARTS``, less a tie-breaker: the greatest
+        number, up to 3, that ``shorter`` has for a variable in it, or 0. Contraction orders of equal expected cost can
+        then still differ.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)

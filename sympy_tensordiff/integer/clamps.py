@@ -97,8 +97,9 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how often the ``variables`` occur in equations and congruences, once for each row with the variable,
-        after ``value`` has replaced ``part``.
+        """Return how often ``variables`` occur in the equations and congruences of ``rows`` after ``value`` has
+        replaced ``part``, once for each row with the variable. ``variables``, ``rows`` and ``part`` are those of the
+        enclosing function.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)

@@ -275,8 +275,8 @@ def complexity(row: Constraint) -> tuple[int, int, int]:
 
 
 def _notation_size(form: Affine) -> tuple[int, int]:
-    """Return the number of terms of a form and the sum of its coefficients, also those inside of floors and other
-    nonlinear terms.
+    """Return the number of terms of a form, and the sum of the absolute values of their coefficients. Both include the
+    terms inside of floors and other compounds.
     """
     count, total = 0, 0
     for v, c in form.terms:

@@ -81,9 +81,9 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)`` for a `form` that contains ``- m*floor(f/m)``, such that ``form`` is ``rest`` plus
-    the remainders ``f mod m``. The floor, `quotient`, may be written differently, as ``floor((n + 2*p)/(2*n))``. Return
-    ``(form, [])`` if no remainder is found.
+    """Return ``(rest, [(1, f, m)])`` for a `form` equal to ``rest + Mod(f, m)``, found by its multiple of the floor
+    `quotient`; ``(form, [])`` if there is none. The floor may be written differently than ``floor(f/m)``, such as
+    ``floor((n + 2*p)/(2*n))``.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))

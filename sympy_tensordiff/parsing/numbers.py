@@ -131,8 +131,8 @@ class NumberChecks:
         return scalar
 
     def join_checked(self, function: Callable[..., Any], operands: list[Any]) -> Any:
-        """Return ``function(operands)``, where ``function`` is a sum or product of a list. If its numbers may become
-        too long, it is computed pair by pair, and the length is checked after each.
+        """Return ``function(operands)``, the sum or product of a list. If its numbers may become too long, the operands
+        are joined pair by pair; raise `NumberError` if a pair gives a number that is too long.
         """
         while sum(self.facts_of(operand).bits for operand in operands) > MAX_BITS and len(operands) > 1:
             pairs = [operands[first : first + 2] for first in range(0, len(operands), 2)]

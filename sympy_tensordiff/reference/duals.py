@@ -200,7 +200,9 @@ def _unary_function(compute: _Function, slope: _Function) -> _Function:
     """
 
     def function(number: Number) -> Number:
-        """Return the value of the function at a plain or dual number."""
+        """Return the value at ``number`` of the function with the value ``compute`` and the derivative ``slope``, both
+        of the enclosing function; for a `Dual`, with its derivatives by the chain rule.
+        """
         if isinstance(number, Dual):
             return apply_chain_rule((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))
         return compute(number)

@@ -590,8 +590,8 @@ class _Rewriter:
         return None
 
     def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
-        """Return ``one + other``, two terms with opposite coefficients ``factor*a`` and ``-factor*b``, without
-        cancellation, by the first rule for a difference ``a - b`` that applies; None if none does.
+        """Return the sum of the terms `one`, which is ``factor*a``, and `other`, which is ``-factor*b``, in a form
+        without cancellation. It is by the first rule for the difference ``a - b`` that applies; None if none does.
         """
         graph = self.graph
         if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:

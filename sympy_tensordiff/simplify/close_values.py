@@ -24,7 +24,7 @@ A rounding error of ``a - b`` changes these differences no more than the roundin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -262,16 +262,21 @@ def law_of_cosines(graph: Graph, node: Node) -> Node | None:
     return None
 
 
+def _multiples_of_softplus(graph: Graph, node: Node) -> Iterator[tuple[Node, Node, Node]]:
+    """Yield ``(term, c, value)`` for each term ``c*softplus(u)`` of the sum `node`; ``value`` is ``softplus(u)``."""
+    for term in node.args:
+        factors = graph.factors(term)
+        value = next((part for part in factors if part.op == "call" and part.data is softplus), None)
+        if value is not None:
+            yield term, graph.mul([part for part in factors if part is not value]), value
+
+
 def softplus_less_slope(graph: Graph, node: Node) -> Node | None:
     """Return a sum with ``softplus(u) - u*sigmoid(u)``, the entropy of two states, as ``softplus(-u) + u*sigmoid(-u)``
     for positive u, so that it keeps its digits for large u; None for other sums.
     """
-    for term in node.args:
-        value = next((part for part in graph.factors(term) if part.op == "call" and part.data is softplus), None)
-        if value is None:
-            continue
+    for term, c, value in _multiples_of_softplus(graph, node):
         (u,) = value.args
-        c = graph.mul([part for part in graph.factors(term) if part is not value])
         other = graph.mul((graph.const(-1), c, u, graph.call(sigmoid, (u,))))
         if other in node.args:
             opposite = graph.neg(u)
@@ -287,12 +292,8 @@ def logaddexp_in_parts(graph: Graph, node: Node) -> Node | None:
     """Return the sum `node` with ``c*softplus(u)`` computed as ``c*u + c*softplus(-u)`` for positive u, if other terms
     cancel a part of ``c*u``: ``x - softplus(x - y)`` becomes ``y - softplus(y - x)``. None for other sums.
     """
-    for term in node.args:
-        value = next((part for part in graph.factors(term) if part.op == "call" and part.data is softplus), None)
-        if value is None:
-            continue
+    for term, c, value in _multiples_of_softplus(graph, node):
         (u,) = value.args
-        c = graph.mul([part for part in graph.factors(term) if part is not value])
         parts = _terms_multiplied_out(graph, graph.mul((c, u)))
         opposite = [graph.neg(part) for part in parts]
         own = [part for part in opposite if part in node.args]

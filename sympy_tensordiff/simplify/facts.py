@@ -176,7 +176,9 @@ def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
 
 
 def has_positive_divisors(body: Node, mapping: Substitution) -> bool:
-    """Whether nothing in `body` is divided by a number below 1 when the variables have the values in `mapping`."""
+    """Return whether no symbolic divisor of a floor in `body` becomes a number below 1 when the variables have the
+    values in `mapping`; divisors that remain symbolic are accepted.
+    """
     forms = [
         form
         for node in reachable(body)

@@ -274,7 +274,7 @@ def with_scaled_erfc(graph: Graph, product: Node) -> Node:
 
 
 def _contains_square(graph: Graph, square: Node, term: Node) -> bool:
-    """Return whether `term` is `square` or a larger multiple of it: ``2*u**2`` contains ``u**2``."""
+    """Return whether `term` is `square` times a number that is at least 1: ``2*u**2`` contains ``u**2``."""
     (own, base), (factor, other) = graph.split_coefficient(square), graph.split_coefficient(term)
     return base is other and Fraction(factor) / Fraction(own) >= 1
 

@@ -152,7 +152,9 @@ def _number_and_term(node: Node) -> tuple[Node, Node] | None:
 
 
 def is_of_large_values(condition: Node) -> bool:
-    """Return whether `condition` is that of a choice of this module, which is false unless a value is large."""
+    """Return whether `condition` has the form ``c < value`` with a constant c of at least `_LARGE_ROOT`: this module
+    guards its overflow-safe formulas by such conditions, which are false near 0.
+    """
     if condition.op != "compare" or condition.data != "lt":
         return False
     bound = condition.args[0]

@@ -169,8 +169,9 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return the square root of `total`, a sum of squares, written so that no square overflows or underflows. None
-        if no rule applies, such as for other nodes. `base` is `total`, or the array entry that stores it.
+        """Return the square root of `total`, a sum of squares, with its entries divided by the largest one where
+        squares overflow or underflow; None if `total` is another node or no rule applies. `base` stands for the value
+        of `total`: it is `total` itself, or a read of the array that stores it.
         """
         graph = self.graph
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:

@@ -174,9 +174,9 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` over which `exponential` is summed, if the two are the same exponential up to the
-    order of axes: `other` divided by this sum is then a softmax. None otherwise. `axes` are the summed axes of
-    `exponential`, `rest` the labels of the sum, `labels` those of `other`.
+    """Return the axes of `other` that correspond to the summed `axes` of `exponential`, if both are the same
+    exponential up to the order of axes: `other` divided by this sum is then a softmax. None otherwise; `rest` has the
+    labels of the sum, `labels` those of `other`.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """

@@ -173,7 +173,9 @@ def without_circles(graph: Graph, node: Node) -> Node:
 
 
 def _common_coefficient(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``c y - c x`` as ``c (y - x)``, if all coefficients are c or -c and that removes one; else None."""
+    """Rewrite `node`, an addition of tensors ``c*y - c*x``, as ``c*(y - x)``. None unless all coefficients are c or -c
+    for an exact number c other than 1, and some ``y`` with the coefficient c is computed, not a view.
+    """
     if not node.shape:
         return None
     split = [graph.split_view(term) for term in node.args]

@@ -90,11 +90,10 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum of `body` over `variables` in the range `rows`, with the variable `v` eliminated by ``equation ==
-    0``. It is valid for sizes that satisfy the constraints `given`; the last one, a congruence, says that ``v`` is an
-    integer.
-
-    `digits` are indices known to be remainders by the coefficient of ``v``.
+    """Return the sum of `body` over `variables` in the range `rows` without the variable `v`, which ``equation == 0``
+    determines; `given` has the conditions on the sizes and, last, the congruence by which ``v`` is an integer. `digits`
+    are indices known to be at least 0 and less than the coefficient of ``v`` (without its sign), so that the congruence
+    can determine them.
 
     This congruence is solved for another index if possible.
     """

@@ -549,9 +549,9 @@ def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Rewrite the term `node` for large ``b`` in terms of ``u = 1/b``, the `variable`: as ``rest*u**order*f(u)*...``,
-    where each f has a power series. Return a list of one such term, or of two for a logarithm of a sum such as ``b +
-    1``.
+    """Return the term `node` as a list of terms ``rest*u**order*f(u)*...`` for large b, which is ``variable.lead``,
+    with ``u = 1/b``; each f has a power series. It is one term, or two for a logarithm of a sum: ``log(b + 1)`` is
+    ``log(1 + u) + log(b)``.
     """
     base = variable.lead
     if base not in parts[node]:

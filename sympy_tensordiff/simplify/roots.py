@@ -23,8 +23,8 @@ MAX_SQUARED_TERMS = 4
 
 
 def root_less_sum(graph: Graph, node: Node) -> Node | None:
-    """Return the addition `node` with ``sqrt(a + (b + c)**2) - b - c`` in it computed without cancellation for small
-    ``a``; None for other sums.
+    """Return the addition `node` with its terms ``sqrt(a + (b + c)**2) - b - c`` computed without cancellation where
+    ``a`` is small and ``b + c`` positive. None if it has no such terms.
     """
     for term in node.args:
         factor, root = graph.split_coefficient(term)

@@ -456,5 +456,5 @@ def split_flat_vector(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -
 
 
 def to_flat_vector(parts: Any) -> NDArray[Any]:
-    """Return the entries of all arrays and numbers in ``parts``, concatenated."""
+    """Flatten each array or number in the iterable ``parts``, and return them concatenated as one vector."""
     return np.concatenate([np.ravel(part) for part in parts])

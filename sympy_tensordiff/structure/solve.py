@@ -283,7 +283,9 @@ def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     schur = matrix[border][:, border].toarray() - below @ solved
 
     def solve_arrow(b: Vector) -> Vector:
-        """Solve the arrow system for the right-hand side ``b``, by the Schur complement."""
+        """Solve the system with the enclosing function's ``matrix``, a band with a few full rows and columns (an
+        arrow), for the right-hand side ``b``, by the Schur complement.
+        """
         first = solve(b[rest])
         x = np.empty_like(b)
         x[border] = _solve_dense(schur, b[border] - below @ first, symmetric=False)

@@ -271,9 +271,10 @@ def _arguments(body: Expr) -> Iterator[Any]:
 
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
-    """Return the effect of a rounding error of ``argument`` on a result, in units of the roundoff:
+    """Return a bound of the error that the rounding of ``argument`` causes in a result, in units of the roundoff:
     ``abs(slope*argument)``, summed over the entries of a tensor. ``slope`` is the derivative of the result with respect
-    to it; with ``is_symbolic``, the bound remains an expression.
+    to ``argument``; unless ``is_symbolic``, the bound is 0 where the slope is 0, even if ``argument`` is infinite
+    there.
     """
     if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)

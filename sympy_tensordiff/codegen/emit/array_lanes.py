@@ -53,8 +53,8 @@ class Lanes:
         self._spans = {span.axis: span for span in dims}
 
     def image(self, form: Affine) -> Affine:
-        """Return ``form`` as a form in the indices of the current dimensions: an index that ``images`` maps to a form
-        is replaced by this form.
+        """Return ``form`` with each index in ``images`` replaced by its form in the indices of ``dims``, such as ``i``
+        by ``2*k``. Other variables stay.
         """
         return form.substitute(self.images) if self.images else form
 

@@ -38,7 +38,9 @@ def check_bounds(
 
 
 class _BoundsChecker:
-    """Checks that all accesses of one loop nest are in bounds; an access that is not proved to be raises an error."""
+    """Checks that all accesses of one loop nest are in bounds: one that is not proved to be raises `VerificationError`.
+    Accesses by integer data, which each call checks, and those of `unproved_arrays` are accepted without proof.
+    """
 
     def __init__(self, step: Kernel | FusedKernels, prover: Prover) -> None:
         self.step = step

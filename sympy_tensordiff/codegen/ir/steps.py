@@ -76,8 +76,8 @@ def is_compiled_step(step: Step) -> bool:
 
 
 def is_compiled_whole(program: Program) -> bool:
-    """Return whether Numba compiles all steps of a program together, as one function. A program with a single kernel
-    does not count, since the kernel is a function of its own.
+    """Return whether Numba compiles all steps of a program together, as one function: there are several, or a
+    correlation or recurrence, and none calls a library from Python (`uncompiled_arrays`).
     """
     has_several = len(program.kernels) > 1 or any(
         isinstance(step, Correlation | Recurrence) for step in program.kernels

@@ -382,8 +382,10 @@ class Exponentials:
         return self.graph.mul((self._quotient(quotient), *others))
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return a select between a value and 0 as ``exp(shift)*rest``, against overflow. Where the select is 0, the
-        shift is very negative, so that the greatest shift of several terms is that of another one.
+        """Return `node`, a select between a value and 0, as ``exp(shift)*rest``, against overflow. Where it is 0, its
+        shift is so negative that another term of a sum has the greatest one.
+
+        A value without a shift is returned as it is; `_scaled` does not use it.
         """
         graph = self.graph
         condition = yield self.final(node.args[0])

@@ -77,8 +77,8 @@ class _Inlining:
         self.done: dict[Node, Node] = {}
 
     def run(self, root: Node) -> Node:
-        """Return `root` with reads of growing arrays, whose entries may overflow as exponentials, replaced by their
-        formulas. After `MAX_READS` replacements, further reads stay.
+        """Return `root` with each read of an array in ``growing`` replaced by the formula of its entry, also in the
+        bodies of reductions and comprehensions. After more than `MAX_READS` replacements, further reads stay.
         """
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):

@@ -310,9 +310,9 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the reduction `node` times `others`, for the indices `axes` in the range `rows` and under the condition
-    ``guard``, as a scatter: loops that add each term to the entry that integer arrays select. None if the bounds of a
-    loop would depend on inner loops.
+    """Return the array of the reduction `node` times `others`, over the indices `axes` in the range `rows` and where
+    ``guard`` holds, as a `ScatterTerm`: loops that add each term, or take the maximum or minimum, at the entry that
+    integer arrays select. None if the bounds of a loop would depend on inner loops.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)

@@ -191,8 +191,8 @@ class _Threads:
 
 
 class _ModelBlocks:
-    """The threads of a GPU launch whose blocks share memory, for the cost model: block shape, number of threads, and
-    the coordinates of each.
+    """The thread blocks of a GPU launch with shared memory, for the cost model: the width and height of a block, the
+    numbers of blocks and threads, and the index values of a thread in a block (`lane`).
     """
 
     def __init__(self, nest: BlockNest, known: Values) -> None:

@@ -266,8 +266,8 @@ class Segment:
 
 @dataclass
 class RowPlan:
-    """A plan to compute a kernel row by row: the segments into which its body is cut, its prefix scans, and the scalars
-    that must become local arrays, with one value per entry of the row.
+    """A plan to compute a kernel row by row, along its last axis: its body cut into ``segments``, its prefix ``scans``,
+    and the scalars ``expanded`` to local arrays, with one value per entry of the row.
     """
 
     planner: RowPlanner
@@ -353,8 +353,9 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return the loop inside of which the loop over the last axis should be moved: `loop` itself, or `loop` with
-        bounds that depend on this axis replaced by a guard. None if moving is illegal or gains nothing.
+        """Return `loop`, or `loop` with a guard in place of its bounds that depend on the last axis, if it is
+        worthwhile to move the loop over this axis inside of it. None if that is illegal or gains nothing, or if the
+        kernel has prefix scans that make the guard unnecessary.
         """
         if self.is_worthwhile(loop):
             return loop

@@ -99,8 +99,8 @@ class DeclaredNames:
         )
 
     def _collect_sizes(self, names: set[str], declaration: Tree) -> None:
-        """Record the names in the shape of ``declaration`` as sizes; raise `ParseError` if one is the name of a
-        tensor.
+        """Record each name in the shape of the tensor ``declaration`` as a size, in ``sizes``. Raise `ParseError` if it
+        is a keyword, or one of ``names``, those of the tensors.
         """
         for node in bottom_up(declaration):
             if node.kind == "name" and node.text not in self.sizes:

@@ -84,9 +84,9 @@ class BinderLowering(LoweringBase):
         upper: Tree | None = None,
         is_open: bool = False,
     ) -> LatexBinder:
-        """Add the index ``part`` to ``scope``, and return its record. ``lower`` is its first value and ``upper`` its
-        last one (excluded if ``is_open``); None if the formula does not state it. Raise `ParseError` unless it is a
-        letter without a declaration.
+        """Add the index ``part`` to ``scope``, with its first value ``lower`` and its last one ``upper`` (excluded if
+        ``is_open``), each None if not stated, and return its record. Raise `ParseError` if ``part`` is not a letter, or
+        if that letter is declared.
         """
         letter = name_of_index(part)
         if letter is None or letter.isdigit() or letter in self.declared:

@@ -146,9 +146,9 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
 
 
 def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(form, denominator)`` with ``expr = form/denominator``, for a rational combination of indices. ``slots``
-    maps symbols to variable numbers, and new symbols are added to it. Raise `IndexExpressionError` for other
-    expressions.
+    """Return ``(form, denominator)`` with ``expr = form/denominator``, or raise `IndexExpressionError` if none exists.
+    Products, powers, floor, Mod, extrema and entries of integer data that are not affine become compounds of the form;
+    new symbols are added to ``slots``, which maps symbols to variable numbers.
     """
     if not isinstance(expr, Expr):
         raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
