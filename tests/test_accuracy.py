@@ -45,7 +45,7 @@ def assert_close(found, wanted, ulps=6):
     assert np.all(np.abs(found - wanted) <= ulps * scale), (found, wanted)
 
 
-@every("name", [*LAWS], turns=4)
+@every("name", [*LAWS], turns=8)
 def test_laws_keep_the_digits_of_values_and_gradients(name):
     formula, points = LAWS[name]
     at = np.array(points, float)
@@ -104,7 +104,7 @@ FUNCTIONS = {
 }
 
 
-@every("name", [*FUNCTIONS], turns=4)
+@every("name", [*FUNCTIONS], turns=8)
 def test_values_and_derivatives_of_functions(name):
     value, slope, points = FUNCTIONS[name]
     function = getattr(td, name)

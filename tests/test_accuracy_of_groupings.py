@@ -108,7 +108,7 @@ def _limit(function, at):
         return mpmath.re(function(at * (1 - mpmath.mpf(10) ** -60), *scales))
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", [*FORMULAS])
 @every("grouping", [*GROUPINGS])
 def test_digits(name, grouping, thorough):

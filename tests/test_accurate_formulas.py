@@ -234,7 +234,7 @@ def off(found, wanted, dtype):
     return float(max(errors) / size / mpmath.mpf(float(np.finfo(dtype).eps)))
 
 
-@every("backend", ["numpy", "llvm"], turns=4)
+@every("backend", ["numpy", "llvm"], turns=8)
 def test_formulas_of_tensors(backend, thorough):
     """Values within 8 units in the last place; gradients within 8 units of their largest entry."""
     every_formula = backend == "numpy" or thorough  # compilation takes most of the time
@@ -310,7 +310,7 @@ def derivative_in_multiple_precision(name, formula):
     return sympy.lambdify(s, formula.diff(s), "mpmath")
 
 
-@every("name", [*LAWS], turns=5)
+@every("name", [*LAWS], turns=10)
 def test_laws_at_random_points(name, thorough):
     """Values and derivatives within 12 units in the last place, in both types."""
     formula, draw = LAWS[name]
@@ -382,7 +382,7 @@ def tails(name, dtype):
     return points[abs(points) < 6] if name == "1 - erf**2" else points  # squares in exponents lose digits
 
 
-@every("backend, dtype, name", [(b, d, f) for b in ("numpy", "llvm") for d in TYPES for f in STORED], turns=4)
+@every("backend, dtype, name", [(b, d, f) for b in ("numpy", "llvm") for d in TYPES for f in STORED], turns=8)
 def test_derivatives_beside_stored_values(backend, dtype, name):
     """In each combination of value, gradient and product with the Hessian, each entry is within 8 units of its own last
     place, also where ``1 - tanh(u)**2`` of the stored value has no digits left.

@@ -668,7 +668,7 @@ NAMES = ["range", "math", "np", "numba", "cuda", "result", "run", "s", "v", "t",
 NAMES += [r"\theta", r"\hat{x}_{1,2}", "x'", "A_{1}", r"\lambda", "x^2"]
 
 
-@every("name", NAMES, turns=4)
+@every("name", NAMES, turns=8)
 def test_any_identifier_and_name_of_latex_names_a_tensor(name):
     tensor = TENSORS(name, 5)
     function = TABLES(tensor[i] * td.IndexedSum(tensor[k], (k, 0, 4)), (i, 5))

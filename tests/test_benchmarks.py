@@ -34,10 +34,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_all_rows_agree_with_numpy_by_hand(tmp_path: Path, in_turns: Callable) -> None:
     """With NumPy alone, at tiny sizes."""
-    names = in_turns(ROWS, 4)
+    names = in_turns(ROWS, 8)
     file = tmp_path / "results.json"
     options = ("--compare-only", "--peers", "numpy", "--backends", "numpy", "--threads", "1", "--json", str(file))
     done = command("--quick", "--rows", *names, *options)
@@ -51,7 +51,7 @@ def test_all_rows_agree_with_numpy_by_hand(tmp_path: Path, in_turns: Callable) -
         assert r["agree"] == ["ours, numpy", *expanded, "numpy, by hand"]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_row_with_all_peers_that_are_here(tmp_path: Path) -> None:
     """Timed at tiny sizes, with table and plot: a library that is missing is a gap with a name."""
     pytest.importorskip("matplotlib", reason="the plot is drawn with matplotlib (extra `plot`)")

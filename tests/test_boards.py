@@ -101,7 +101,7 @@ def test_the_direction_of_newton():
     np.testing.assert_allclose(found, wanted, atol=1e-14)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("modes", ["rr", "ff", "rf", "fr"])
 def test_minima_by_descent(modes):
     """The numbers are those that the board expects."""
@@ -114,7 +114,7 @@ def test_a_saddle():
         assert asked("saddle", modes, runs(start=[1.0, 1.0])) == pytest.approx([8.246324826140356e-06] * 4, rel=1e-9)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", ["ode", "gmm", "lstm", "ht", "ba"])
 def test_derivatives(name):
     random = np.random.default_rng(0)

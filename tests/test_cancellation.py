@@ -123,7 +123,7 @@ def at_points(formulas, points, backend):
     return [dict(zip(map(tuple, every_point.tolist()), values.tolist(), strict=True)) for values in found]
 
 
-@every("backend", ["numpy", "llvm"], turns=4)
+@every("backend", ["numpy", "llvm"], turns=8)
 def test_the_expressions_of_hamming(backend):
     points = [own for _, own in HAMMING]
     values = at_points([table(formula) for formula, _ in HAMMING], points, backend)
@@ -135,7 +135,7 @@ def test_the_expressions_of_hamming(backend):
             assert in_ulps(gradient[place], exact(formula.diff(s), at)) <= 8, (formula, at)
 
 
-@every("backend", ["numpy", "llvm"], turns=4)
+@every("backend", ["numpy", "llvm"], turns=8)
 def test_hostile_points_of_formulas_of_learning(backend):
     points = [[(at, 0) for at in own] for _, own in HOSTILE]
     values = at_points([table(formula) for formula, _ in HOSTILE], points, backend)
@@ -146,7 +146,7 @@ def test_hostile_points_of_formulas_of_learning(backend):
             assert in_ulps(gradient[float(at), 0.0], exact(formula.diff(s), (at, 0), 800)) <= 8, (formula, at)
 
 
-@every("name", [*REGULAR], turns=4)
+@every("name", [*REGULAR], turns=8)
 def test_removable_singularities_to_second_order(name):
     formula = REGULAR[name]
     first = slopes(formula)
@@ -196,7 +196,7 @@ def test_sums_that_do_not_cancel_stay():
     assert "abs(" in td.generate_code((x, y), table(sin(s) / s), "numpy")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_power_series_are_those_of_sympy(seed):
     """Coefficients of random compositions, against SymPy's derivatives at 0."""

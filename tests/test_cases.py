@@ -128,7 +128,7 @@ def test_derivatives_equal_the_oracle(name, derived, thorough):
         check_second(name, *pair, derived)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("first", range(4))
 def test_pullbacks_equal_the_oracle(first, derived):
     """The kernel of value and pullbacks of the cases that are checked in full with ``--thorough`` only."""
@@ -179,7 +179,7 @@ def check_given(case):
         assert differentiate(case.function, wrt, values).tolist() == expected
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", [*NUMBA, *(pytest.param(name, marks=pytest.mark.thorough) for name in MORE)])
 def test_numba_kernels_equal_the_oracle(name):
     case = build(name)
@@ -193,7 +193,7 @@ def test_kernels_without_temporaries_equal_the_oracle(name):
     assert_kernel_exact(case.function, case.variables, **options(case, seed=4, kernels=(("numpy", False),)))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     "name",
     [
@@ -205,7 +205,7 @@ def test_kernels_run_as_python_equal_the_oracle(name, simulator):
     simulator(simulate_cases.check, name)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize(("turn", "name"), [*enumerate(simulate_cases.NAMED)])
 def test_named_kernels_run_as_python_equal_the_oracle(turn, name, simulator):
     simulator(simulate_cases.check_named, name, ("numba", "cuda")[turn % 2])

@@ -33,7 +33,7 @@ def test_comparisons(name, operands):
         assert getattr(td, name)(a, b).subs(dict(zip((a, b), pair, strict=True))) == int(getattr(np, name)(*pair))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @every("name", LOGIC)
 @pytest.mark.parametrize("first", COMPARISONS)
 def test_logic(name, first):

@@ -36,7 +36,7 @@ from sympy_tensordiff.functions.table import Interval
 s, t, r = sympy.symbols("s t r", real=True)
 
 
-@every("case", CONVEX.values(), list(CONVEX), turns=5)
+@every("case", CONVEX.values(), list(CONVEX), turns=10)
 def test_convex_functions_are_certified(case, thorough) -> None:
     certificate = certified(*case)
     assert certificate, certificate.reason
@@ -51,7 +51,7 @@ def test_convex_functions_are_certified(case, thorough) -> None:
         assert certificate._repr_latex_().startswith("$") and certificate.latex_lines()
 
 
-@every("case", NOT_CONVEX.values(), list(NOT_CONVEX), turns=4)
+@every("case", NOT_CONVEX.values(), list(NOT_CONVEX), turns=8)
 def test_relatives_that_are_not_convex_are_not(case) -> None:
     certificate = certified(*case)
     assert not certificate and certificate.reason and certificate.terms == ()

@@ -111,7 +111,7 @@ LONGER = {
 """The ratios that are recorded; all others are 1.15 at most."""
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_derivatives_are_hardly_longer_than_what_a_person_writes(thorough):
     names = sorted({*some(90, thorough, seed=3), *LONGER})
     ratios = {name: of_ours(answer(name)) / of_person(FORMS[name]) for name in names}
@@ -142,7 +142,7 @@ def in_names(function):
     return reduced.xreplace(named)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_derivatives_through_named_parts_are_right_at_every_order(thorough):
     for name in WITH_PARTS if thorough else Random(4).sample(WITH_PARTS, 5):
         form = FORMS[name]
@@ -192,7 +192,7 @@ def tersoff(name):
     return energy, X, (R, S, A, B, one, two, beta, eta, gamma, b, d, h)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     ("name", "longest"),
     [(td.name, 4000), pytest.param(lambda part, _: part, 7000, marks=pytest.mark.thorough)],

@@ -49,7 +49,7 @@ def test_functions_are_various():
     assert any(function.penalty for function in functions)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", [0, 5, 6, 10, 13])
 def test_counts_are_those_of_an_execution(seed):
     """Every operation of the loops, and of products of matrices as loops, is counted as it runs."""

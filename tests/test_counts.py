@@ -168,7 +168,7 @@ def differences(figures, order):
     return figures
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("net", [pytest.param(n, marks=pytest.mark.thorough if "matrix" in n else ()) for n in NETS])
 def test_all_gradients_of_a_net_grow_slowly(net):
     kept, paper, nodes, parts, texts = [], [], [], [], []

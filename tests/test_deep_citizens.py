@@ -36,7 +36,7 @@ def shared(depth, w=w):
 FAMILIES = [lambda w=w: chain(400, w), lambda w=w: shared(60, w)]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("family", FAMILIES, ids=["deep", "shared"])
 def test_walks_are_linear(family):
     f = family()
@@ -116,7 +116,7 @@ def test_values_that_share_native_nodes():
     assert td.gradient(sympy.Add(*sums), x).shape == (n,)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("size", [3, n])  # reads are checked at construction where sizes are numbers
 def test_shared_parts_of_sympys_own_nodes_are_visited_once(size):
     levels = 40  # 2**40 paths: a walk of the tree would never end

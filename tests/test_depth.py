@@ -109,7 +109,7 @@ class Work:
         self.counts = (counts["nodes"], counts["questions"], len(text))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_work_grows_with_the_depth(family, monkeypatch, thorough):
     """Sizes are symbols and numbers by turns."""
@@ -120,7 +120,7 @@ def test_work_grows_with_the_depth(family, monkeypatch, thorough):
             assert after <= 2.3 * before
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("family", ["chain", "net", "two maps", "fibonacci"])
 def test_forward_and_second_derivatives_grow_with_the_depth(family, monkeypatch):
     counts = []
@@ -166,7 +166,7 @@ def product_with_hessian(f, x):
     return td.hvp(f, x, td.TensorSymbol("v", x.shape))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     ("derivative", "family", "depths", "most"),
     [
@@ -252,7 +252,7 @@ def check_against_loops(family, depth, backend, size):
     return function
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_chain_of_thousands(thorough):
     """Of nodes, and of far more than there are frames for: each level of the chain has four."""
     depth, limit = 260 if thorough else 90, sys.getrecursionlimit()
@@ -270,7 +270,7 @@ def test_a_net_of_many_layers():
     check_against_loops("net", 30, "numpy", 4)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("family", ["two maps", "shrinking", "fibonacci"])
 def test_shared_layers(family):
     f, variables = FAMILIES[family](6, sympy.Integer(3))
@@ -308,7 +308,7 @@ def test_equal_nodes_are_one_object():
     assert f != sin(f[0]) and f == f
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_deep_nodes_answer_without_recursion():
     f, (x, w) = chain(1500)
     assert f.free_symbols == {x, w, n}
@@ -319,7 +319,7 @@ def test_deep_nodes_answer_without_recursion():
     assert f.sort_key() != other.sort_key() and hash(f) == hash(chain(1500)[0])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("family", [chain, fibonacci, net])
 def test_texts_that_nobody_could_read_are_refused(family):
     f = family(1000, sympy.Integer(3))[0]

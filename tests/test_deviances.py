@@ -40,7 +40,7 @@ def exact(formula, at):
         return sympy.lambdify((s, t), formula, "mpmath")(*(mpmath.mpf(float(value)) for value in at))
 
 
-@every("name", [*FORMULAS], turns=4)
+@every("name", [*FORMULAS], turns=8)
 def test_values_and_slopes_keep_their_digits(name):
     formula, points, variables = FORMULAS[name]
     entry = formula.subs({s: x[i], t: y[i]}, simultaneous=True)
@@ -58,7 +58,7 @@ def test_values_and_slopes_keep_their_digits(name):
                     assert error <= 8, (backend, right, at, float(value), error)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_they_are_the_same_formulas_far_away():
     """Conventions at 0, signs of both values and ranges of single precision stay."""
     poisson = td.IndexedSum(x[i] * log(x[i] / y[i]) - x[i] + y[i], (i, 0, n - 1))

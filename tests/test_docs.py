@@ -51,7 +51,7 @@ def session(page: Path) -> str:
     return result
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_blocks_run(page: Path, request: pytest.FixtureRequest) -> None:
     if page.name in NEEDED:

@@ -51,7 +51,7 @@ def derived(row: Row) -> Any:
 SCALARS = [f"peers {n}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 17, 18, 19, 20, 23, 24, 35, 36, 41, 52)]
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", ROWS)
 def test_derivatives_agree_with_the_closed_form_and_the_oracle(name):
     row = ROWS[name]
@@ -85,13 +85,13 @@ def check_pullback_and_pushforward(row, name):
 NUMBA = [*(f"peers {n}" for n in (6, 11, 15, 22, 34, 61)), "thesis 36", "thesis 39", "thesis 54", "figure 4.7"]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", [*NUMBA[::2], *(pytest.param(n, marks=pytest.mark.thorough) for n in NUMBA[1::2])])
 def test_compiled_kernels_agree_with_the_closed_form(name):
     check_kernels("numba", name)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", [*NUMBA[1::2], *[n for n in ROWS if n not in NUMBA][::3]])
 def test_kernels_run_as_python_agree_with_the_closed_form(name, simulator):
     simulator(check_kernels, "numba", name)
@@ -145,7 +145,7 @@ def test_73_a_deep_chain_of_layers(depth):
     assert_equal(evaluate(td.gradient(function, x), values), derivative(function, (x,), values), "tanh")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_75_the_logistic_loss_at_large_margins(backend):
     values = inputs(PEERS[10])
@@ -166,7 +166,7 @@ SINGULAR = {
 }
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("rank", SINGULAR)
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_77_det_and_adj_at_singular_matrices(rank, order):

@@ -45,7 +45,7 @@ def plain(formula, dtype):
     return lambda *at: np.asarray(own(*at)).astype(dtype)
 
 
-@every("name", [*FORMULAS], turns=4)
+@every("name", [*FORMULAS], turns=8)
 def test_bounds_hold_at_random_points(name, thorough):
     formula, *ranges, is_tight = FORMULAS[name]
     rng, count = np.random.default_rng(0), 2000 if thorough else 200
@@ -92,7 +92,7 @@ VECTORS = {
 }
 
 
-@every("name", [*VECTORS], turns=4)
+@every("name", [*VECTORS], turns=8)
 def test_bounds_of_sums_hold(name):
     formula, plainly, exact = VECTORS[name]
     rng = np.random.default_rng(1)

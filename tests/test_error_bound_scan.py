@@ -60,7 +60,7 @@ def bound(expr: Any, **options: Any) -> Any:
     return td.error_bound(expr, values, **options)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("pair", [numbers, network])
 def test_bounds_are_those_of_unrolled_formulas(pair: Any) -> None:
     own, other = map(bound, pair())
@@ -74,7 +74,7 @@ def test_bounds_of_totals_count_the_additions_of_a_loop() -> None:
     assert len(own.terms) == len({str(term.part) for term in own.terms})
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_errors_in_single_precision_are_below_the_bound() -> None:
     h, _ = network()
     rng, worst = np.random.default_rng(2), 0.0

@@ -32,7 +32,7 @@ def assert_tidy(folder: Path) -> None:
     assert not others
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fault", [name for name in faults.PLAIN if name != "call"])
 def test_calls_survive(fault: str, backend: str, process: Any, tmp_path: Path) -> None:
@@ -40,14 +40,14 @@ def test_calls_survive(fault: str, backend: str, process: Any, tmp_path: Path) -
     assert_tidy(tmp_path)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("folder", ["/proc/none/cache", "/dev/null", "/sys/kernel/cache", "off"])
 def test_folders_that_cannot_be_written(backend: str, folder: str, process: Any) -> None:
     assert process(faults.outcome, "call", backend, folder) == ("value", None)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("how", ["empty", "half", "other", "is a folder", "the past", "the future"])
 def test_damaged_files_are_not_used(how: str, backend: str, process: Any, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_damaged_files_are_not_used(how: str, backend: str, process: Any, tmp_pa
     assert_tidy(tmp_path)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ctrl_c_ends_compilations(backend: str, process: Any, tmp_path: Path) -> None:
     kind, count = process(faults.interruptions, backend, str(tmp_path))
@@ -67,7 +67,7 @@ def test_ctrl_c_ends_compilations(backend: str, process: Any, tmp_path: Path) ->
     assert_tidy(tmp_path)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("step", ["replace", "fdopen"])
 def test_a_killed_process_spoils_no_cache(step: str, backend: str, process: Any, tmp_path: Path, monkeypatch) -> None:
@@ -78,7 +78,7 @@ def test_a_killed_process_spoils_no_cache(step: str, backend: str, process: Any,
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_the_harness_sees_wrong_values_errors_and_hanging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wrong = faults.in_fork(lambda: faults.np.testing.assert_allclose(1, 2), str(tmp_path))
     assert wrong[0] == "raised" and wrong[1].startswith("AssertionError")

@@ -143,7 +143,7 @@ def condition(formula, letters, at, value):
         )
 
 
-@every("name", [*FORMULAS], turns=5)
+@every("name", [*FORMULAS], turns=10)
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, backend):
     formula, points = FORMULAS[name]

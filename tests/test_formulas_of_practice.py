@@ -150,7 +150,7 @@ def exact_results(name, entries, lists):
     return found
 
 
-@every("name", [*FORMULAS], turns=4)
+@every("name", [*FORMULAS], turns=8)
 def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, thorough):
     tensors, tables, entries = results(name)
     kernel = td.lambdify(tensors, tables, "numpy")
@@ -167,7 +167,7 @@ def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, th
                     assert error <= ULPS * (1 + condition), (name, dtype, at, value, mpmath.nstr(right, 12))
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_they_are_the_same_functions_elsewhere(backend):
     """Conventions and other branches: negative numbers, infinite ones, masked scores, and both orders of the terms."""

@@ -32,7 +32,7 @@ def test_no_system_differs_from_enumeration():
     assert tally.exit_code == 0
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_random_index_maps_and_reductions():
     made = [random_function(seed, kinks=False, depth=2) for seed in range(40)]
     assert made[3].function == random_function(3, kinks=False, depth=2).function
@@ -49,27 +49,27 @@ def test_random_index_maps_and_reductions():
             evaluate(function.function, random_values((function.function, *function.variables), draw, seed, given=data))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_no_index_map_differs_from_the_interpreter(thorough):
     tally = fuzz.fuzz({"maps": 8 if thorough else 2}, seed=3 * 10**6, write=lambda line: None)
     assert set(tally.counts) <= {("maps", "right"), ("maps", "refused")}
     assert tally.counts["maps", "right"] > 1
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 def test_no_recurrence_differs_from_dual_numbers(thorough):
     tally = fuzz.fuzz({"recurrences": 40 if thorough else 3}, seed=4, write=lambda line: None)
     assert set(tally.counts) == {("recurrences", "right")}
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_no_function_differs_from_the_interpreter():
     tally = fuzz.fuzz({"functions": 3, "tensors": 1}, seed=2 * 10**6 + 6, write=lambda line: None)
     assert tally.counts == {("functions", "right"): 3, ("tensors", "right"): 1}
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("seed, masks", [(1001, False), (2016, True), (2019, True), (2021, True), (550147, False)], turns=4)
+@every("seed, masks", [(1001, False), (2016, True), (2019, True), (2021, True), (550147, False)], turns=8)
 def test_extrema_and_masked_reads(seed, masks):
     extrema.check_extrema(seed, masks, ("numpy", "numba"))
 
@@ -78,7 +78,7 @@ def test_extrema_and_masked_reads(seed, masks):
 @every(
     "seed, backend",
     [(551345, "llvm"), (551467, "llvm"), (551467, "numba"), (552141, "numpy"), (553569, "numpy"), (580110, "llvm")],
-    turns=4,
+    turns=8,
 )
 def test_maxima_of_equal_values(seed, backend):
     """Their derivatives compare values that are computed in different loops, and are one number.
@@ -88,7 +88,7 @@ def test_maxima_of_equal_values(seed, backend):
     extrema.check_extrema(seed, backends=(backend,))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_no_extremum_differs_from_dual_numbers(thorough):
     tally = fuzz.fuzz(
         {"extrema": 40 if thorough else 4, "masked": 40 if thorough else 4}, seed=2010, write=lambda line: None
@@ -97,7 +97,7 @@ def test_no_extremum_differs_from_dual_numbers(thorough):
     assert tally.counts["extrema", "right"] and tally.counts["masked", "right"]
 
 
-@every("seed", [29, 91000, 91001], turns=5)
+@every("seed", [29, 91000, 91001], turns=10)
 def test_texts_of_random_tensors_are_read_and_have_their_values(seed):
     function_checks.check_function(seed, "tensors")
 
@@ -199,7 +199,7 @@ WRONG = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_results_of_functions_are_found(monkeypatch, name):
     monkeypatch.setattr(function_checks, name, scaled(getattr(function_checks, name), 2))
@@ -224,7 +224,7 @@ def test_wrong_first_and_second_derivatives_are_found(monkeypatch):
 # ---------------------------------------------------------------- the report
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
     def fate(seed):
         if seed == 1:
@@ -279,7 +279,7 @@ def test_the_command_line(capsys):
     assert "functions" not in capsys.readouterr().out
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 def test_two_processes_check_what_one_does(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, main.__module__)
     monkeypatch.setattr(sys, "argv", ["fuzz", "--systems", "30", "--seed", "8", "--jobs", "2"])

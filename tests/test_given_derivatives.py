@@ -142,7 +142,7 @@ def test_the_second_order_of_a_convolution_that_halide_gives():
 # ------------------------------------------------------------- scalar functions in closed form
 
 
-@every("group, row", [(g, n) for g in GROUPS for n in range(len(GROUPS[g]))], turns=4)
+@every("group, row", [(g, n) for g in GROUPS for n in range(len(GROUPS[g]))], turns=8)
 def test_functions_have_their_derivatives_in_closed_form(group, row):
     case, scalar = build(f"H9_{group}"), GROUPS[group][row]
     weights = cotangent_of(f"H9_{group}")

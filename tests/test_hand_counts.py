@@ -156,7 +156,7 @@ def test_rows_without_a_count_are_of_second_order():
     assert {*ROWS} - {*HAND} == {row.name for module in (second_order, curvature) for row in module.ROWS}
 
 
-@every("name", [*HAND], turns=4)
+@every("name", [*HAND], turns=8)
 def test_as_by_hand(name):
     sizes = SMALL.get(name, ROWS[name].sizes)
     program = build_program(*ROWS[name].ours(sizes))

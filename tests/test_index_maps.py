@@ -103,7 +103,7 @@ MULTIPLES = {
 }
 
 
-@every("name", [*MULTIPLES], turns=4)
+@every("name", [*MULTIPLES], turns=8)
 def test_remainders_of_multiples_by_a_size(name):
     forms, *limits = MULTIPLES[name]
     function = Table(sympy.prod(x(N)[Mod(form, N)] for form in forms) ** 2, *limits)
@@ -187,7 +187,7 @@ REMAINDERS = {
 }
 
 
-@every("name", [*REMAINDERS], turns=4)
+@every("name", [*REMAINDERS], turns=8)
 def test_bounds_that_are_remainders(name):
     """The sum over ``i`` has values only where ``j <= Mod(i, 3)``: that is at most 2, which no other row tells."""
     function, shown = REMAINDERS[name]

@@ -31,7 +31,7 @@ def values(seed):
     return {A: [[number() for _ in range(4)] for _ in range(3)], x: [number() for _ in range(4)]}
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @every_class
 @pytest.mark.parametrize("seed", range(3))
 def test_values_are_those_of_plain_loops(cls, seed):

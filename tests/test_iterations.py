@@ -50,7 +50,7 @@ def pullback_program(function, x, v):
     return build_program([x, v, weights], pullback, temporaries=False)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("start", range(0, 60, 20))
 def test_each_tuple_is_visited_once(start):
     for seed in range(start, start + 20):
@@ -73,7 +73,7 @@ I, J, K, M, N = indices("i j k m n")
 ROUND, TAPS = TensorSymbol("x", N), TensorSymbol("w", M)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @every("stride, dilation", [(2, 3), (4, 3), (6, 4)])
 def test_windows_around_a_circle_lead_somewhere(stride, dilation):
     """``stride*i + dilation*k - n*t == p``: the loop over ``t`` has few values, and most ``i`` have no ``t``."""

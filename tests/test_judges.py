@@ -26,7 +26,7 @@ def judge(name):
     return judge_named(name)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", JUDGES)
 def test_a_slice_has_no_wrong_answer(name):
     found = report.run(judge(name), SLICES[name])

@@ -54,7 +54,7 @@ def compared(parsed: Any, expected: str) -> None:
     np.testing.assert_allclose(value, other, rtol=1e-9)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(("formula", "expected"), formulas())
 def test_formulas_of_papers_have_their_values(formula: str, expected: str) -> None:
     if expected.startswith("refused: "):
@@ -131,7 +131,7 @@ def have_equal_values(first: Any, second: Any) -> bool:
     return one.shape == other.shape and np.allclose(one.astype(float), other.astype(float), rtol=1e-9, atol=0)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("section", SECTIONS)
 def test_printed_forms_are_read_back(section: str) -> None:
     for entry in test_printed.entries(section):

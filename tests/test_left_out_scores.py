@@ -48,7 +48,7 @@ ATTENTION = {
 }
 
 
-@every("name", [*ATTENTION], turns=4)
+@every("name", [*ATTENTION], turns=8)
 def test_attention_with_a_mask(name):
     loss = ATTENTION[name]
     forms = loss, td.gradient(loss, A)

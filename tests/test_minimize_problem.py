@@ -20,7 +20,7 @@ ROSENBROCK = td.IndexedSum(100 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2, 
 CHAIN = td.TensorComprehension(x[i + 1] - x[i] ** 2, (i, n - 1))
 
 
-@every("method", ["BFGS", "Newton-CG", "trust-exact", "trust-krylov", "trust-constr", "L-BFGS-B"], turns=4)
+@every("method", ["BFGS", "Newton-CG", "trust-exact", "trust-krylov", "trust-constr", "L-BFGS-B"], turns=8)
 def test_methods_of_scipy(method):
     """The shape of the variable follows from the length of the vector."""
     problem = td.minimize_problem(ROSENBROCK, x, backend="numpy")

@@ -38,7 +38,7 @@ def depth(expression: Basic) -> int:
     return own + max([depth(arg) for arg in expression.args], default=0)
 
 
-@every("name", [*NAMED], turns=4)
+@every("name", [*NAMED], turns=8)
 def test_all_orders_equal_the_oracle(name):
     named, orders = NAMED[name], NAMED[name].orders
     for sizes in named.sizes:
@@ -48,12 +48,12 @@ def test_all_orders_equal_the_oracle(name):
             assert_equal(got, expected, f"order {order} at {sizes}")
 
 
-@every("name", [*NAMED][::2], turns=4)
+@every("name", [*NAMED][::2], turns=8)
 def test_kernels_of_all_orders_equal_the_oracle(name):
     NAMED[name].check_kernel("numpy")
 
 
-@every("name", [*NAMED], turns=4)
+@every("name", [*NAMED], turns=8)
 def test_each_sum_is_computed_once(name):
     for order, result in enumerate(NAMED[name].orders[1:], start=1):
         values = sorted(result.free_symbols, key=str)

@@ -58,7 +58,7 @@ WRT = (length, scale, noise, X)
 DATA = (np.array([[0.1, 0.7], [-0.4, 0.2], [0.9, -0.3]]), np.array([1.0, -2.0, 0.5]), 0.7, 1.3, 0.4)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_derivatives_through_names():
     loss, full = covariance(True)[2], covariance(False)[2]
     V = td.TensorSymbol("V", (n, d))
@@ -233,7 +233,7 @@ SINGULAR = {
 }
 
 
-@every("name", [*SINGULAR], turns=5)
+@every("name", [*SINGULAR], turns=10)
 def test_a_zero_annihilates_slopes_of_named_parts(name):
     """A part that no term reads at an entry may be no number there."""
     value, v = SINGULAR[name], td.TensorSymbol("v", 4)

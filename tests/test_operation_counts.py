@@ -133,7 +133,7 @@ def sample(prefix):
     return [pytest.param(name, marks=() if name in chosen else pytest.mark.thorough) for name in names]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", [*sample("row"), *sample("form")])
 def test_counts_are_those_of_the_file(name, process):
     assert process(line, name) == recorded()[name]

@@ -159,7 +159,7 @@ def test_notebooks_show_formulas() -> None:
             assert shown == whole or len(shown) < len(whole), entry.source
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_formulas_can_be_typeset() -> None:
     """Every command and bracket is one that a typesetter knows; Matplotlib knows no environments."""
     parser = pytest.importorskip("matplotlib.mathtext").MathTextParser("path")

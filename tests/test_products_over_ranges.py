@@ -25,7 +25,7 @@ FUNCTIONS = {
 }
 
 
-@every("name", [*FUNCTIONS], turns=4)
+@every("name", [*FUNCTIONS], turns=8)
 def test_third_derivatives(name):
     expr = FUNCTIONS[name]
     values = {x: [Fraction(2), Fraction(0), Fraction(-3, 2)], y: [Fraction(1), Fraction(-2), Fraction(1, 3)]}

@@ -38,7 +38,7 @@ def test_random_programs_are_reproducible_and_various():
     assert kinds >= whole | {"EinsumProduct", "DeltaTensor", "FilledTensor", "IndexedSum", "Symbol"}
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", [seed for seed in range(10) if seed not in LARGE])
 def test_values_have_the_inferred_shape(seed):
     random = random_tensors(seed, depth=4, kinks=True, kind="smooth" if seed % 3 == 0 else "rational")
@@ -55,7 +55,7 @@ def check_pushforward(random, wrt, seed):
     assert_equal(evaluate(td.jvp(random.function, wrt, tangent), values), along, f"jvp by {wrt}")
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", programs(range(12, 24)))
 def test_rational_programs(seed):
     random = random_tensors(seed)
@@ -64,7 +64,7 @@ def test_rational_programs(seed):
         check_pushforward(random, wrt, seed)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", programs(range(100, 110)))
 def test_deep_programs(seed):
     random = random_tensors(seed, rank=seed % 3, depth=5)
@@ -72,7 +72,7 @@ def test_deep_programs(seed):
         assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", programs(range(200, 210)))
 def test_smooth_programs(seed):
     random = random_tensors(seed, rank=seed % 3, kind="smooth")
@@ -81,7 +81,7 @@ def test_smooth_programs(seed):
         check_pushforward(random, wrt, seed)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", programs(range(300, 308)))
 def test_programs_with_kinks(seed):
     random = random_tensors(seed, kinks=True)
@@ -89,7 +89,7 @@ def test_programs_with_kinks(seed):
         assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", programs(range(414, 419)))
 def test_second_derivatives(seed):
     random = random_tensors(seed, rank=seed % 2, kind="smooth" if seed % 4 == 0 else "rational")
@@ -98,7 +98,7 @@ def test_second_derivatives(seed):
             assert_second_exact(random.function, wrt, random.sizes, seed, second=other, backends=())
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", programs(range(503, 510)))
 def test_several_variables_at_once(seed):
     random = random_tensors(seed, rank=seed % 2, depth=4)
@@ -124,7 +124,7 @@ def check_together(random, seed):
             assert_equal(evaluate(block, values), expected, f"hessian by {wrt} and {second}")
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", range(600, 608))
 def test_kernels_of_random_programs(seed):
     random = random_tensors(seed, rank=seed % 3, kind="smooth" if seed % 2 else "rational")
@@ -162,7 +162,7 @@ def test_what_longer_runs_found(name):
     assert_kernel_exact(FOUND[name], variables)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", [5103, 5152, 5426])
 def test_kernels_of_seeds_from_longer_runs(seed):
     random = random_tensors(

@@ -302,7 +302,7 @@ SECOND_OPINION = [
 ]
 
 
-@every("name", SECOND_OPINION, turns=4)
+@every("name", SECOND_OPINION, turns=8)
 def test_derivatives_agree_with_sympy_on_written_out_functions(name):
     case = build(name)
     sizes = dict(case.sizes)

@@ -21,7 +21,7 @@ def tensor(extent):
     return td.TensorSymbol("x", extent)
 
 
-@every("dividend, extent", READS, ids=str, turns=4)
+@every("dividend, extent", READS, ids=str, turns=8)
 def test_values_and_gradients(dividend, extent):
     x = tensor(extent)
     read = x[Mod(dividend, extent)]
@@ -36,7 +36,7 @@ def test_values_and_gradients(dividend, extent):
         assert evaluate(total, values, sizes) == expected
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_several_indices_multiples_and_kernels():
     x = tensor(2 * n)
     pairs = td.IndexedSum(x[Mod(3 * i + 2 * j, 2 * n)] ** 2 * y[i] * w[j], (i, 0, p - 1), (j, 0, n - 1))

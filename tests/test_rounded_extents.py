@@ -32,7 +32,7 @@ FUNCTIONS = {
 }
 
 
-@every("name", [*FUNCTIONS], turns=4)
+@every("name", [*FUNCTIONS], turns=8)
 def test_values_and_derivatives(name):
     function, variables = FUNCTIONS[name]
     for length in (3, 5):

@@ -165,7 +165,7 @@ def test_tangent_is_the_transposed_pullback() -> None:
     assert evaluate(forward, values) == evaluate(backward, values) != 0
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("wrt", [W, x, h0])
 def test_jacobians_are_stacked_products(wrt: Any) -> None:
     """Rows of Jacobians are pullbacks, their columns tangents, and Hessians are Jacobians of gradients."""
@@ -236,7 +236,7 @@ def compiled_values(exprs: Any, values: dict[Any, Any], backend: str) -> Any:
     return td.lambdify([*values], exprs, backend)(*(np.asarray(v, float) for v in values.values()))
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "numba"])
 def test_kernels_compute_the_same(backend: str) -> None:
     names = [*SCANS] if backend != "numba" else ["rnn", "scalars"]
@@ -286,7 +286,7 @@ def of_growing_arrays(is_growing: bool) -> tuple[Any, Any]:
     return table, (loss, td.gradient(loss, table))
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("is_growing", [True, False])
 @pytest.mark.parametrize("backend", ["llvm", "numba", "c"])
 def test_arrays_of_steps_may_grow_and_shrink(backend: str, is_growing: bool, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def agree(found: Any, args: Any, exprs: Any, arrays: Any) -> None:
         np.testing.assert_allclose(own, expected, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.skipif(in_cuda.COMPILER is None, reason="there is no compiler of C++")
 @pytest.mark.parametrize("most", [0, 20, device_loops.MAX_BLOCK_OPERATIONS])
 @pytest.mark.parametrize("name", CASES)
@@ -140,7 +140,7 @@ def simulate(name: str, most: int) -> None:
     agree(td.lambdify(args, exprs, "cuda")(*arrays), args, exprs, arrays)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("most", [0, 20, device_loops.MAX_BLOCK_OPERATIONS])
 @pytest.mark.parametrize("name", ["recurrences", "volatility", "elo", "soft_dtw", "growing", "batch", "batch last"])
 def test_simulator_computes_the_same(name: str, most: int, simulator: Any) -> None:
@@ -191,7 +191,7 @@ def test_steps_that_depend_on_other_entries_are_no_batch() -> None:
         assert loop is not None and loop.batch is None and not loop.axes
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_inverses_in_steps_are_refused_without_a_library() -> None:
     args, exprs, _ = of_practice("kalman")
     with pytest.raises(NotInCError, match="CUDA files have no routine"):

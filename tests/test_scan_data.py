@@ -89,7 +89,7 @@ def exprs_of(name: str) -> Any:
     return args, wrt, (loss, *td.gradient(loss, wrt))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     ("name", "backend"), [*((name, b) for name in PROGRAMS for b in ("numpy", "llvm")), ("elo", "numba")]
 )
@@ -105,7 +105,7 @@ def test_values_and_gradients_are_those_of_loops(name: str, backend: str) -> Non
         np.testing.assert_allclose((slope * along).sum(), found, rtol=1e-12)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_interpreter_and_products_with_hessians(name: str) -> None:
     args, wrt, exprs = exprs_of(name)
@@ -125,7 +125,7 @@ def test_interpreter_and_products_with_hessians(name: str) -> None:
         np.testing.assert_allclose(own, (up - down) / 2e-5, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.skipif(in_c.COMPILER is None, reason="there is no compiler of C")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_c_computes_the_same(name: str, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ FIELDS = (
 )
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("field", FIELDS)
 def test_gradients(field: Any) -> None:
     loss, wrt = field()

@@ -260,7 +260,7 @@ def inner(first: Any, second: Any) -> float:
     return float(sum(np.sum(a * b) for a, b in zip(first, second, strict=True)))
 
 
-@pytest.mark.in_turns(4, by="name")
+@pytest.mark.in_turns(8, by="name")
 @pytest.mark.parametrize("steps", [1, 2, 7, 300])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_value_and_gradient_are_those_of_a_loop(name: str, steps: int) -> None:
@@ -273,7 +273,7 @@ def test_value_and_gradient_are_those_of_a_loop(name: str, steps: int) -> None:
     np.testing.assert_allclose(inner(slope, along), moving.imag / 1e-30, rtol=1e-10, atol=1e-10 * size)
 
 
-@pytest.mark.in_turns(5, by="name")
+@pytest.mark.in_turns(10, by="name")
 @pytest.mark.parametrize("steps", [1, 2, 7])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_products_with_hessians(name: str, steps: int) -> None:

@@ -73,7 +73,7 @@ def test_messages_have_the_names_of_the_user() -> None:
 # ---------------------------------------------------------------------------- formulas
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(("name", "longest"), [("lstm", 800), ("kalman", 600), ("lorenz96", 2500)])
 def test_adjoints_are_recursions_with_named_parts(name: str, longest: int) -> None:
     program = practice.PROGRAMS[name]()
@@ -137,7 +137,7 @@ def test_index_notation_writes_recurrences() -> None:
     assert td.evaluate(counted, {td.TensorSymbol("y", T): [2, 3]}) == 7  # (1*2 + 0)*3 + 1
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", ["kalman", "markov", "gru", "lqr"])
 def test_formulas_of_recurrences_are_read_back(name: str) -> None:
     program = practice.PROGRAMS[name]()
@@ -176,7 +176,7 @@ def test_mistakes_in_recurrences_are_explained(text: str, message: str) -> None:
 # ---------------------------------------------------------------------------- Numba
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_numba_compiles_the_loop_over_time() -> None:
     """A scan in a scan, stacked numbers, and a sum over the time, which other kernels read."""
     step = lambda s, x, t: (s * td.sum(td.scan(lambda h: h / 2 + x, x, length=2)), s * x + t)  # noqa: E731
@@ -283,7 +283,7 @@ def read_back(expr: Any) -> Any:
     return eval(str(expr), {name: getattr(td, name) for name in td.__all__} | {"Mod": sympy.Mod} | symbols)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(("name", "longest"), [("lstm", 1000), ("kalman", 800), ("lorenz96", 3000), ("gru", 550)])
 def test_texts_name_the_common_parts_of_steps(name: str, longest: int) -> None:
     program = practice.PROGRAMS[name]()
@@ -302,7 +302,7 @@ def long_step(u: Any, x: Any) -> Any:
     return part * (1 + td.exp(part)) / (2 + part**2)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_names_of_parts_are_those_of_nothing_else() -> None:
     inner = td.scan(long_step, h0, x)
     outer = td.scan(lambda h, x, t: long_step(h + td.scan(long_step, h, td.stack((x, h)), last=True), x) * t, h0, x)

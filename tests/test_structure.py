@@ -148,7 +148,7 @@ def check(derivative, matrix, given, variables, tolerance=1e-12):
     return operator
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", HESSIANS)
 def test_hessians(name):
     args, loss, wrt = HESSIANS[name]
@@ -177,7 +177,7 @@ def test_hessians(name):
             np.testing.assert_allclose(block.diagonal(), np.diag(wanted), atol=1e-11)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", JACOBIANS)
 def test_jacobians(name):
     args, functions, wrt = JACOBIANS[name]
@@ -186,7 +186,7 @@ def test_jacobians(name):
     check(td.structured_jacobian(args, functions, wrt), dense(args, several, wrt, given, False), given, wrt)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_random_functions(seed):
     made = random_function(seed, "tables", kinks=False, depth=2 + seed % 2)

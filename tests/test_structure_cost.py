@@ -42,7 +42,7 @@ def doubled(value, times):
     return value
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("times", [10, 20, 40])
 def test_shared_parts_are_visited_once(times, monkeypatch):
     """SymPy's own walks (`xreplace`, `atoms`, `has`, `doit`) would take each of the paths."""
@@ -124,7 +124,7 @@ def test_data_outside_of_a_scatter_select_nothing(as_python):
     assert matrix.tolist() == [[2, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 6, 0, 10]]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("left", [j, 2 * j, 3 - j, j - 1])
 @pytest.mark.parametrize("right", [sympy.Mod(at[i], 3), sympy.floor(at[i] / 2), 2 * at[i] + 1, at[i] + i])
 def test_scatters_to_positions_computed_from_data(left, right, as_python):

@@ -271,7 +271,7 @@ def test_arithmetic_agrees_with_integers(seed):
         assert pickle.loads(pickle.dumps(a)) == a
 
 
-@every("seed", range(12), turns=4)
+@every("seed", range(12), turns=8)
 def test_proofs_are_sound(seed):
     generator = random.Random(1000 + seed)
     positive = [Constraint("ge", Affine.variable(v) - 1) for v in "MN"]

@@ -41,7 +41,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_derivatives_of_both_orders_are_those_of_symmetric_steps(function):
     expr = FUNCTIONS[function]

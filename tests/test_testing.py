@@ -171,14 +171,14 @@ def test_random_functions_read_inside_their_shapes(start):
         evaluate(random.function, values)
 
 
-@every("seed", range(2, 16), turns=4)
+@every("seed", range(2, 16), turns=8)
 def test_random_rational_functions_equal_the_oracle(seed):
     random = random_function(seed, "tables")
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, seed=seed)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_random_deep_functions_equal_the_oracle(seed):
     random = random_function(seed, "tables", depth=4, kinks=False)
@@ -224,7 +224,7 @@ def test_what_longer_runs_found(name):
             assert_derivative_exact(function, wrt, seed=seed)
 
 
-@every("seed", [11, 2233, 2299, 2564, 3655], turns=5)
+@every("seed", [11, 2233, 2299, 2564, 3655], turns=10)
 def test_seeds_that_were_once_wrong(seed):
     random = random_function(seed, "tables", depth=4, kinks=2000 <= seed < 3000)
     assert_kernel_exact(random.function, random.variables, seed=seed)

@@ -152,13 +152,13 @@ def test_as_the_interpreter(name, thorough):
     checked(name, kernels if thorough else [kernels[[*ROWS].index(name) % 2]])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", ["a scatter in loops that may be empty"])
 def test_compiled(name):
     checked(name, [("numba", True)], symbolic=False)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", cases_outside.CASES)
 def test_simulated(name, simulator):
     """CUDA's kernels in the simulator and Numba's as plain Python, by turns."""
@@ -166,7 +166,7 @@ def test_simulated(name, simulator):
     simulator(checked, name, [(("cuda", True), ("numba", False))[turn]], False)
 
 
-@every("name", cases_outside.REFUSED, turns=4)
+@every("name", cases_outside.REFUSED, turns=8)
 def test_a_call_is_refused_where_a_read_leaves_its_tensor(name):
     function, settings, *_ = ROWS[name]
     drawn = [values_of(function, setting, number) for number, setting in enumerate(settings)]

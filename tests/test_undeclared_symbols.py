@@ -136,7 +136,7 @@ def interpreted(args, expr):
 CASES = [(name, ASSUMED[number % 3]) for number, name in enumerate(EXPRESSIONS)]
 
 
-@every("name, assumptions", CASES, ids=EXPRESSIONS, turns=4)
+@every("name, assumptions", CASES, ids=EXPRESSIONS, turns=8)
 def test_results_are_those_of_declared_symbols(name, assumptions):
     declared, plain = symbols_with(integer=True), symbols_with(**assumptions)
     wanted, result = EXPRESSIONS[name](declared), EXPRESSIONS[name](plain)

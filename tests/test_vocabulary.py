@@ -102,7 +102,7 @@ def by_numpy(word, arrays):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("word", list(WORDS), turns=4)
+@every("word", list(WORDS), turns=8)
 def test_value_gradient_and_kernels(word, arrays, thorough):
     """In NumPy's kernels and Numba's as plain Python, by turns."""
     expr, expected = WORDS[word](td, TENSORS), by_numpy(word, arrays)
@@ -124,7 +124,7 @@ def test_value_gradient_and_kernels(word, arrays, thorough):
     assert getattr(eval(str(expr), names), "shape", ()) == shape
 
 
-@every("word", list(WORDS), turns=4)
+@every("word", list(WORDS), turns=8)
 def test_values_of_the_least_sizes_in_float32_and_in_the_order_of_fortran(word):
     """A call computes what NumPy does, or is refused because an axis is empty or a slice is longer than its axis."""
     expr = WORDS[word](td, TENSORS)

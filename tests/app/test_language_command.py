@@ -504,7 +504,7 @@ def test_closed_output(monkeypatch, capsys):
     assert capsys.readouterr().err == "error: the answer cannot be written: standard output is closed\n"
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_an_interrupted_process():
     """Ctrl-C while standard input is waited for."""
     script = (

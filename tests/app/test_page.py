@@ -170,7 +170,7 @@ def test_numbers() -> None:
     )["numbers"]["error"]  # fmt: skip
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example["title"] for example in EXAMPLES])
 def test_examples(example) -> None:
     question = {"language": example["language"], "source": example["source"]}

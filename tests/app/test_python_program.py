@@ -32,7 +32,7 @@ def program(language: str, source: str) -> tuple:
     return parsed, derivative, form_text(parsed, derivative, "python")
 
 
-@every("language, source", SOURCES, turns=4)
+@every("language, source", SOURCES, turns=8)
 def test_the_program_gives_the_same(language, source, capsys) -> None:
     parsed, derivative, text = program(language, source)
     names: dict = {}

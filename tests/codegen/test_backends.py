@@ -60,7 +60,7 @@ def by_hand(name, backend):
     check(program, backend, arguments(np.random.default_rng(1)))
 
 
-@every("name", [*CASES], turns=4)
+@every("name", [*CASES], turns=8)
 def test_programs_by_hand(name):
     by_hand(name, "numpy")
 
@@ -96,14 +96,14 @@ def test_single_precision_numba_stays_single(name):
     assert dispatcher.inspect_llvm(signature).count(" fpext ") <= kernel.source.count(" + np.float64(")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_random_programs_numpy(first):
     for seed in range(first, first + 20):
         _check_random(seed, "numpy")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     "seed", [pytest.param(n, marks=() if n < 202 else pytest.mark.thorough) for n in range(200, 208)]
 )

@@ -36,7 +36,7 @@ def built(tmp_path, program, *flags, **options):
     return in_c.Function(in_c.build(found, folder, *flags), "compute", program, dtype), found["compute"]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.skipif(in_c.COMPILER is None, reason="no C compiler")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_sums_do_not_depend_on_the_number_of_threads(tmp_path, dtype):

@@ -66,7 +66,7 @@ def values(count: int) -> tuple[Any, ...]:
     return first, random.normal(size=count + 6), 1.2, count
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", [*ENTRIES, *OTHERS])
 @pytest.mark.usefixtures("uncompiled")
 def test_values_and_gradients(name):

@@ -147,7 +147,7 @@ def test_functions_of_a_row_and_a_column_are_computed_once_in_a_loop():
     assert all(kernel.count("log(") <= 1 and kernel.count("sqrt(") <= 1 for kernel in kernels)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 4), (6, 5), (40, 70)])
 def test_values(shape):

@@ -125,7 +125,7 @@ ROWS = {
 LONG = {"over other indices"}
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in LONG else ()) for n in ROWS])
 def test_the_greatest_of_what_data_select(name):

@@ -103,7 +103,7 @@ MAXIMA = {
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("name", [*MAXIMA], turns=5)
+@every("name", [*MAXIMA], turns=10)
 def test_shares_wherever_the_values_stand(name):
     value = MAXIMA[name]
     slope = td.gradient(value, x)
@@ -186,7 +186,7 @@ SYMMETRIC = {
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("name", [*SYMMETRIC], turns=4)
+@every("name", [*SYMMETRIC], turns=8)
 def test_values_that_are_equal_by_their_form_are_one_number(name):
     """`(3*a)*b` and `(3*b)*a` are rounded apart: which of them a maximum is made of is not left to chance."""
     function, written = SYMMETRIC[name]

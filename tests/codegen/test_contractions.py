@@ -190,7 +190,7 @@ def program_of(graph, roots, tensors):
     return assemble(task)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_deep_chain_of_products_is_one_einsum():
     graph = Graph()
     w, v = graph.tensor("W", (Affine.of(3), Affine.of(3))), graph.tensor("v", (Affine.of(3),))

@@ -87,7 +87,7 @@ ODD = [
 ]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("number", range(len(ODD)))
 def test_odd_sizes(always, number):
     """By the images, the weights, and forwards; on one core and on several, to the last bit."""

@@ -35,7 +35,7 @@ def simulate_random(seed):
     check(program, "cuda", arrays)
 
 
-@every("name", [*CASES], turns=4)
+@every("name", [*CASES], turns=8)
 def test_simulator(name, simulator):
     """The text that runs on a device, one Python thread for each of its threads."""
     simulator(simulate, name)
@@ -46,7 +46,7 @@ def test_random_programs_in_the_simulator(seed, simulator):
     simulator(simulate_random, seed)
 
 
-@every("name", [*CASES], turns=4)
+@every("name", [*CASES], turns=8)
 def test_kernels_need_no_locks_and_only_scatters_atomics(name):
     source = print_source(CASES[name][0], "cuda")
     assert ("atomic" in source) == any(isinstance(step, Scatter) for step in CASES[name][0].kernels)

@@ -65,7 +65,7 @@ def compiled(built, files, tmp_path_factory):
     return found
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_programs_equal_the_interpreter(compiled):
     for name in PROGRAMS:
         program, arguments = programs.CASES[name]
@@ -148,7 +148,7 @@ int main(int count, char **) {
     assert runs[2].returncode and "a barrier is not reached by all threads" in runs[2].stderr
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_the_compilers_of_nvidia_have_no_warnings(files, tmp_path):
     nvrtc, nvcc = assembler.compiler_of_kernels(), shutil.which("nvcc")
     if nvrtc is None and nvcc is None:

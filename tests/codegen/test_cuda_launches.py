@@ -83,7 +83,7 @@ def planned(function):
     return re.findall(r"^in one launch: (.*)$", function.plan, re.MULTILINE)
 
 
-@every("args, results, wanted", LAUNCHES, turns=4)
+@every("args, results, wanted", LAUNCHES, turns=8)
 def test_what_one_launch_fills(args, results, wanted):
     assert planned(td.lambdify(args, results, "cuda")) == wanted
 
@@ -105,7 +105,7 @@ def as_with_numpy(args, results, sizes):
 SIMULATED = [name for name in LAUNCHES if name not in ("what data select", "long rows", "short rows of long sums")]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", SIMULATED)
 def test_launches_in_the_simulator(name, simulator):
     args, results, _ = LAUNCHES[name]

@@ -74,7 +74,7 @@ def counts(source, sizes):
     return [scope[name] for name, _ in found]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", CASES)
 def test_parts_in_the_simulator(name, simulator):
     """Lengths that threads do not divide, one round for each, none at all; no two threads meet."""

@@ -182,7 +182,7 @@ REFUSED_READS = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", REFUSED_READS)

@@ -75,7 +75,7 @@ def check(function, expr, size, rank):
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * scale)
 
 
-@every("name", [*CASES], turns=4)
+@every("name", [*CASES], turns=8)
 def test_values(name):
     """Against the exact oracle, at regular matrices and at singular ones of every rank."""
     expr = CASES[name]

@@ -104,7 +104,7 @@ def test_values_beyond_one_strip(backend):
         np.testing.assert_allclose(gradient, slope, rtol=tolerance, atol=tolerance, err_msg=f"{dtype} {centres}")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
 def test_long_sums_of_functions_of_sums(backend):
     """Sums of a call are added up strip by strip, in double precision: 10**5 terms keep their digits."""

@@ -175,7 +175,7 @@ def reference(name, x):
 
 
 @every("dtype", DTYPES)
-@every("name", OF_ONE, turns=5)
+@every("name", OF_ONE, turns=10)
 def test_special_arguments(name, dtype):
     limits = np.finfo(dtype)
     sizes = [0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 3 * limits.smallest_subnormal, 1, 800, 1e30]
@@ -191,7 +191,7 @@ def test_special_arguments(name, dtype):
 
 
 @every("dtype", DTYPES)
-@every("name", OF_ONE, turns=5)
+@every("name", OF_ONE, turns=10)
 def test_functions_are_python_too(name, dtype):
     """Without a compiler, as with NUMBA_DISABLE_JIT."""
     module = {"math": math, "np": np} | NAMES
@@ -204,7 +204,7 @@ def test_functions_are_python_too(name, dtype):
 
 
 @every("dtype", DTYPES)
-@every("name", OF_ONE, turns=5)
+@every("name", OF_ONE, turns=10)
 def test_loops_work_on_vectors(name, dtype):
     values(name, np.ones(1, dtype))
     signature = next(s for s in LOOPS[name].signatures if s[0].dtype.bitwidth == 8 * np.dtype(dtype).itemsize)
@@ -255,7 +255,7 @@ def points(dtype):
     return y[kept].astype(dtype), x[kept].astype(dtype)
 
 
-@every("dtype", DTYPES, turns=2)
+@every("dtype", DTYPES, turns=4)
 def test_angles_are_less_than_two_units_off(dtype):
     y, x = points(dtype)
     with mpmath.workprec(300):
@@ -327,7 +327,7 @@ def bases_and_exponents(dtype):
     return bases, np.concatenate([exponents, random.uniform(-4, 4, 60), common]).astype(dtype)
 
 
-@every("dtype", DTYPES, turns=4)
+@every("dtype", DTYPES, turns=8)
 def test_powers_are_less_than_two_units_off(dtype):
     x, y = bases_and_exponents(dtype)
     with mpmath.workprec(300):

@@ -68,7 +68,7 @@ def same(got, want):
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
-@every("name", [*SUMS], turns=4)
+@every("name", [*SUMS], turns=8)
 def test_as_the_interpreter_has_it(name):
     """The value and the derivatives, for all choices of sizes of which one is 0, and for positive ones after that."""
     value = SUMS[name]
@@ -90,7 +90,7 @@ def test_as_the_interpreter_has_it(name):
     assert checked >= 2
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", ["products of matrices", "softmax", "differences"])
 def test_compiled(name):
     kernel = pickle.loads(pickle.dumps(td.lambdify([x, y, A, B], SUMS[name], "numba")))
@@ -165,7 +165,7 @@ WINDOWS = {
 """Functions of windows, which no tensor has an axis for: windows of a signal of ``4*n + 8`` entries."""
 
 
-@pytest.mark.parametrize("backend", ["numpy", "llvm", pytest.param("numba", marks=pytest.mark.in_turns(5)), "jax"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm", pytest.param("numba", marks=pytest.mark.in_turns(10)), "jax"])
 @pytest.mark.parametrize("name", WINDOWS)
 def test_sizes_of_0_that_are_no_extents(name, backend):
     """A size that a program assumes to be positive is 0 although no axis is empty."""

@@ -58,7 +58,7 @@ def text(results: Any) -> str:
     return print_source(build_program((t, w, b, rate), results, rows=True), "numba")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", [*ENTRIES, *OTHERS])
 @pytest.mark.usefixtures("uncompiled")
 def test_values(name):
@@ -129,7 +129,7 @@ def test_the_work_is_linear(name):
         assert count <= Counted.reads <= 80 * count
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", CALCULATIONS)
 @pytest.mark.usefixtures("uncompiled")
 def test_values_and_derivatives(name):

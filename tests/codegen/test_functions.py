@@ -41,7 +41,7 @@ def test_compiled_cases(name):
     check(name, "numba")
 
 
-@every("name", [*CASES], turns=4)
+@every("name", [*CASES], turns=8)
 def test_cases_on_cuda(name, simulator):
     simulator(check, name, "cuda")
 

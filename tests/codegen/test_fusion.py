@@ -267,7 +267,7 @@ def attention(heads, queries):
     return (Q, K, V), td.gradient(td.sum(td.einsum("hnm,hmd->hnd", weights, V) ** 2), Q)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["llvm", "numba"])
 def test_attention_keeps_the_weights_of_one_query(backend):
     """Kernels over heads, queries and keys share the loops over the first two."""

@@ -22,7 +22,7 @@ def test_compiled():
     check("embedding", ("numba", True))
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", CASES)
 def test_against_the_interpreter(name, simulator):
     """By turns CUDA's kernels in the simulator and Numba's as plain Python, with and without temporaries; NumPy's."""

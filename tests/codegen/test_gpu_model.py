@@ -188,7 +188,7 @@ FEW = 1024
 """Threads of a launch that no device notices, as for one number."""
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in DEPTHS else ()) for n in ROWS])
 def test_what_the_model_says_of_the_rows(name):
     row = ROWS[name]

@@ -37,7 +37,7 @@ def remainder(form, divisor):
     return form - times(divisor, quotient_by(form, divisor))
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", range(60))
 def test_a_loop_in_parts_runs_once_for_each_value(seed):
     """Guards on both ends, on other integers, congruences, and remainders, for lengths of any size."""

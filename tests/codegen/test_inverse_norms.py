@@ -41,7 +41,7 @@ def check_homogeneous(expression, degree, backend, scales):
                 np.testing.assert_allclose(found, expected * scale ** dtype(degree), rtol=1e4 * np.finfo(dtype).eps)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", HESSIANS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_hessians(name, backend):
@@ -50,7 +50,7 @@ def test_hessians(name, backend):
     check_homogeneous(td.hessian(value, x), degree, backend, scales)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_products_with_a_tangent(name, backend):

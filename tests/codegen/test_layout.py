@@ -51,7 +51,7 @@ def test_results_stay(name):
     check_order(program, arguments(np.random.default_rng(3)))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_results_of_random_programs_stay(thorough):
     turned = 0
     for seed in range(400, 440 if thorough else 406):
@@ -121,7 +121,7 @@ STRIDED = {"3*i + 2*k": (3, 2, 0), "2*k - i": (-1, 2, 6), "4*i - 3*k": (4, -3, 1
 
 
 @every("name", [*STRIDED])
-@every("sizes", [(7, 5), (1, 1), (2, 7)], turns=4)
+@every("sizes", [(7, 5), (1, 1), (2, 7)], turns=8)
 def test_residue_classes(name, sizes, uncompiled):
     """Reads in strides run along copies of residue classes: the value and both gradients, by vectors and matrices."""
     a, b, c = STRIDED[name]

@@ -95,13 +95,13 @@ def single(values):
 # ---------------------------------------------------------------------------- values
 
 
-@every("name", [*CASES], turns=4)
+@every("name", [*CASES], turns=8)
 def test_programs_by_hand(name):
     program, arguments = CASES[name]
     check(program, "llvm", arguments(np.random.default_rng(1)))
 
 
-@every("name", [*CASES], turns=5)
+@every("name", [*CASES], turns=10)
 def test_programs_by_hand_write_inside_of_arrays(name, monkeypatch):
     """On several cores, all indices are checked, too, those of reads and of temporaries included."""
     program, arguments = CASES[name]
@@ -132,13 +132,13 @@ def test_checked_code_finds_entries_outside_of_arrays(printer, method, expressio
             kernel(*values, out=out)
 
 
-@every("name", ["section_six", "select_values", "long_sums", "masks", "elementary"], turns=4)
+@every("name", ["section_six", "select_values", "long_sums", "masks", "elementary"], turns=8)
 def test_single_precision(name):
     program, arguments = CASES[name]
     check(program, "llvm", single(arguments(np.random.default_rng(2))), 2e-5, np.float32)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seeds", [range(300, 306), pytest.param(range(306, 316), marks=pytest.mark.thorough)])
 def test_random_programs(seeds):
     for seed in seeds:
@@ -156,7 +156,7 @@ def check_random_program(seed):
         np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_elementary_functions_are_those_of_other_kernels():
     """Bit by bit, at special arguments and where formulas end; one kernel has all of them.
 
@@ -212,7 +212,7 @@ def test_totals_of_blocks_are_added():
     np.testing.assert_allclose(columns, given[2] @ np.sin(given[0]))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_products(parallel, dtype):
@@ -319,7 +319,7 @@ def test_without_llvm_numba_compiles(monkeypatch):
     assert "compiled by Numba: llvmlite 0.43 is too old" in function.plan
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_the_first_module_of_a_process_finds_the_library_of_c():
     """LLVM opens the symbols of the process with its first engine: without, the first function was left to Numba.
 
@@ -339,7 +339,7 @@ assert has_masked or "numpy.ma" not in sys.modules, "masked arrays are imported"
     subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_lapack_is_called_without_the_rest_of_its_package():
     """The import of ``scipy.linalg`` takes 0.1 s, which a first call does not need; it works later."""
     text = """
@@ -454,7 +454,7 @@ def test_compiling_keeps_no_memory():
     assert resident() - before < 100 * 2**13
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_calls_and_compiles():
     """A child has no threads of its parent's pool: it calls the serial code of known functions, and compiles others."""

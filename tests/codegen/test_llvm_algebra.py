@@ -58,7 +58,7 @@ def values(expr: Any, known: dict[Any, Any], backend: str, dtype: type = float) 
     return function(*(known[tensor].astype(dtype) for tensor in tensors))
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_compute_the_same(name: str) -> None:
     states = td.scan(STEPS[name], v, X)

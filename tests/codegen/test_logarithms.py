@@ -129,7 +129,7 @@ def check(name, results, dtype):
         np.testing.assert_allclose(value, right, rtol=precision, atol=precision)
 
 
-@every("name", [*VARIANTS], turns=5)
+@every("name", [*VARIANTS], turns=10)
 def test_numpy(name):
     function = td.lambdify(NAMES, results_of(name), "numpy")
     for dtype in (np.float64, np.float32):

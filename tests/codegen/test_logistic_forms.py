@@ -61,12 +61,12 @@ def check(form, backends, points=POINTS, places=1):
             np.testing.assert_allclose(found, expected, rtol=precision, atol=precision)
 
 
-@every("name", [*FORMS], turns=4)
+@every("name", [*FORMS], turns=8)
 def test_against_many_digits(name):
     check(FORMS[name], ["numpy"])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_compiled():
     check(FORMS["entropy"], ["numba"])
 

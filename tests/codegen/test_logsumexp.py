@@ -51,7 +51,7 @@ def derivatives(value):
     return value, td.gradient(value, by), td.hvp(value, by, along)
 
 
-@every("name", [*FUNCTIONS], turns=5)
+@every("name", [*FUNCTIONS], turns=10)
 def test_large_exponents(name, thorough):
     results = derivatives(FUNCTIONS[name])
     expected = [np.array(result, float) for result in evaluate(results, VALUES)]

@@ -54,7 +54,7 @@ LONG["two sums"] = (*LONG["two sums"][:2], 0.1 * np.exp(0.1) * COUNT**2)
 ALIKE = ["from 3 on", "backwards", "every third", "functions", "three rows"]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in ALIKE else ()) for n in LONG])
 def test_the_error_does_not_grow_with_the_number_of_terms(name):
     expression, given, right = LONG[name]

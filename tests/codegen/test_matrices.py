@@ -299,7 +299,7 @@ def residual(first, last):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
 def test_a_product_may_be_empty(backend):
     """The steps of a trajectory are one fewer than its states, so perhaps none: their product is one of matrices."""

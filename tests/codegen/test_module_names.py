@@ -97,7 +97,7 @@ def identifiers(text):
     return {field for field in fields if isinstance(field, str)}
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_names_of_a_module_as_names_of_the_users(monkeypatch):
     for module in (cuda_library, numba_cuda):
         monkeypatch.setattr(module, "has_cupy", lambda: True, raising=False)

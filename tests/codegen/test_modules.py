@@ -56,7 +56,7 @@ def counted():
     return len(modules), len(lines), len(compiled)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", COUNT)
 @pytest.mark.parametrize("case", EXPRESSIONS)
 def test_nothing_stays_of_what_nobody_holds(case, backend, monkeypatch):

@@ -167,7 +167,7 @@ def test_sums_that_stay(value):
     assert new is node
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_many_sums_are_joined():
     """More than Python's stack has room for."""
     count = 1100

@@ -83,7 +83,7 @@ def test_values_and_derivatives(name):
             check(name, compute, values, dtype)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def test_in_c(tmp_path):
     names = dict(zip("abcdefghijklmnop", NORMS, strict=False))
@@ -145,7 +145,7 @@ def test_conditional_sums_run_only_where_they_are_needed():
         assert td.lambdify((x, y), largest, backend)(np.array([-1.0, -2.0]), np.array([1.0, 0.0])) == -1
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numba", "llvm"])
 def test_norms_of_rows_that_data_select(backend):
     """The loop of the usual case has integers of its own: a nest used one before it was set."""

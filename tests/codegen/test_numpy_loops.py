@@ -65,7 +65,7 @@ SIZES = {
 }
 
 
-@every("name", [*SIZES], turns=4)
+@every("name", [*SIZES], turns=8)
 def test_the_loops_of_a_row_do_not_grow(name):
     row = ROWS[name]
     *both, most = SIZES[name]

@@ -33,7 +33,7 @@ def filled(source, program, arguments):
     return results
 
 
-@every("name", [*CASES], turns=4)
+@every("name", [*CASES], turns=8)
 def test_blocks_in_any_order(name):
     program, arguments = CASES[name]
     values = arguments(np.random.default_rng(3))
@@ -46,7 +46,7 @@ def test_blocks_in_any_order(name):
         np.testing.assert_allclose(left, wanted, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_compiled_blocks():
     """The number of threads changes no bit."""
     program, _ = CASES["matmul"]
@@ -210,7 +210,7 @@ def test_a_library_that_python_calls_keeps_its_threads(monkeypatch, uncompiled):
         limited.clear()
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_without_products_no_library_is_loaded(monkeypatch):
     monkeypatch.setattr("sympy_tensordiff.codegen.run.threads._blas", None)
     x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)

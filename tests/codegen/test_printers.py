@@ -161,7 +161,7 @@ def test_an_unknown_function():
 # ---------------------------------------------------------------------------- modules
 
 
-@every("backend", PYTHON, turns=4)
+@every("backend", PYTHON, turns=8)
 @every("name", [*CASES])
 def test_modules_are_tidy(name, backend):
     """Texts parse, have no line of whitespace at its end, no unused import, and a docstring everywhere."""
@@ -186,7 +186,7 @@ def texts():
     return [print_source(CASES[name][0], backend) for name, backend in known]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_texts_do_not_depend_on_hashes(elsewhere):
     assert elsewhere(texts) == texts()
 

@@ -115,14 +115,14 @@ def compare(seed, backend):
         np.testing.assert_allclose(result, right, rtol=1e-9, atol=1e-9, err_msg=f"seed {seed}: {expr}")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_numpy(first):
     for seed in range(first, first + 20):
         compare(seed, "numpy")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", range(1))
 def test_numba(seed):
     compare(seed, "numba")

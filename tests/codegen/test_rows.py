@@ -101,7 +101,7 @@ GUARDED = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["llvm", "numba"])
 @pytest.mark.parametrize("name", GUARDED)
 def test_guards_around_sums_are_bounds_of_rows(name, backend):

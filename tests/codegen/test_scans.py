@@ -79,7 +79,7 @@ def results(value):
 KINDS = ("near", "far apart", "rising", "infinite", "nothing at first", "nan", "large factors")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.usefixtures("uncompiled")
 def test_values(name):

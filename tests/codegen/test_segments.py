@@ -67,7 +67,7 @@ def simulated(weights):
     check(td.lambdify(ARGUMENTS, results(weights), "cuda"))
 
 
-@every("name", [*SOFTMAX], turns=5)
+@every("name", [*SOFTMAX], turns=10)
 def test_softmax_of_segments(name):
     for backend in ("numpy", "llvm", *("numba",) * (name == "delta")):
         function = td.lambdify(ARGUMENTS, results(SOFTMAX[name]), backend)

@@ -99,7 +99,7 @@ def stored(args, expressions):
     return [array.name for array in program.temporaries], reads
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", CASES)
 def test_a_value_at_several_shifts_has_one_array(name):
     args, value, by, _, _, reads = CASES[name]
@@ -122,7 +122,7 @@ def test_one_square_root_for_each_entry_of_a_grid():
     assert source.count("sqrt(") == 1
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("name", CASES)

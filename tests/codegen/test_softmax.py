@@ -117,7 +117,7 @@ def sums_of_shares(name, backend):
     return np.abs(shares).sum(axis, dtype=np.float64)
 
 
-@every("name", [*SHARES], turns=4)
+@every("name", [*SHARES], turns=8)
 def test_shares_of_large_numbers(name):
     for backend in ("numpy", "numba"):
         np.testing.assert_allclose(sums_of_shares(name, backend), 1, rtol=1e-6)

@@ -55,7 +55,7 @@ def wanted(places, x, w, z):
     return by_x, by_w
 
 
-@every("strides", [*STRIDES, *PLANES], ids=str, turns=4)
+@every("strides", [*STRIDES, *PLANES], ids=str, turns=8)
 def test_gradients_of_a_residual(strides):
     symbols, loss, index = in_a_line(*strides) if strides in STRIDES else in_a_plane(*strides)
     x, w, _ = symbols
@@ -93,7 +93,7 @@ def test_the_variable_of_a_sum_counts_up_from_about_0(signs):
         assert 0 <= low <= high + 1 <= 37, gradient
 
 
-@every("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (2, 3), (4, 6)], ids=str, turns=4)
+@every("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (2, 3), (4, 6)], ids=str, turns=8)
 def test_sizes_of_their_own(strides):
     """Where the sizes do not fit, the call is refused with a table of the inner sums as it is without."""
     a, b = strides

@@ -36,7 +36,7 @@ def nested(a, b, c):
 CASES = {"found": found_by_random_programs(), **{str(f): nested(*f) for f in [(2, 2, 2), (3, 3, 2), (2, 4, 3)]}}
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", CASES)
 def test_second_derivatives(name):
     result = td.hessian(CASES[name], y)

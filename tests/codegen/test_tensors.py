@@ -31,34 +31,34 @@ COMPILED = [
 ]
 
 
-@every("name", [*cases()], turns=4)
+@every("name", [*cases()], turns=8)
 def test_cases(name):
     check(name, "numpy")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("group", range(3))
 def test_compiled_cases(group):
     """Several in one kernel: what they all need is compiled once."""
     check_together(COMPILED[group::3][::2], "numba")
 
 
-@every("name", [*cases()][1::2], turns=4)
+@every("name", [*cases()][1::2], turns=8)
 def test_cases_as_python(name, simulator):
     simulator(check, name, "numba")
 
 
-@every("name", [*cases()], turns=4)
+@every("name", [*cases()], turns=8)
 def test_float32_stays(name):
     check(name, "numpy", np.float32)
 
 
-@every("name", ["ij,jk->ki", "bij,bkj->bik", "a softmax", "solution", "cofactor of order 2", "sigmoid"], turns=4)
+@every("name", ["ij,jk->ki", "bij,bkj->bik", "a softmax", "solution", "cofactor of order 2", "sigmoid"], turns=8)
 def test_compiled_float32_stays(name):
     check(name, "numba", np.float32)
 
 
-@every("name", [name for name in cases() if name not in MATRICES][::2], turns=4)
+@every("name", [name for name in cases() if name not in MATRICES][::2], turns=8)
 def test_cases_on_cuda(name, simulator):
     simulator(check, name, "cuda")
 

@@ -103,7 +103,7 @@ def as_tuple(found):
     return found if isinstance(found, tuple) else (found,)
 
 
-@every("name", [*FOUND], turns=5)
+@every("name", [*FOUND], turns=10)
 def test_trapezoids_are_found_and_exact(name, uncompiled):
     expr, count = FOUND[name]
     assert len(trapezoids(program_of(expr))) == count
@@ -130,7 +130,7 @@ def test_short_sums_stay_loops():
 COMPILED = {("diagonal", False, np.float64), ("upper, later", True, np.float32)}
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", ["diagonal", "upper, later"])
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -157,7 +157,7 @@ def test_terms_outside_of_the_range_are_not_multiplied(name, parallel, dtype, re
     np.testing.assert_allclose(found, wanted, rtol=1e-11 if dtype is np.float64 else 1e-3, atol=1e-4)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_beside_a_library_call_that_is_not_compiled():
     X = td.TensorSymbol("X", (d, d))
     expr = FOUND["diagonal"][0] @ td.inv(X)

@@ -40,7 +40,7 @@ def functions():
     return td.lambdify(ARGUMENTS, (network, td.gradient(td.sum(network), C)))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_the_fastest_alternative_is_taken(readings):
     f = functions()
     tuned = td.tune(f, *VALUES)
@@ -59,7 +59,7 @@ def test_alternatives_with_the_same_text_are_not_timed(readings):
     assert texts == []
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_choice_is_kept_and_found_again(readings):
     td.tune(functions(), *VALUES)
     count = len(readings)
@@ -73,7 +73,7 @@ def test_a_choice_is_kept_and_found_again(readings):
     assert len(readings) == 3 * count  # other sizes
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("text", ["", "[]", '{"without the rule: distribute": "a"}', "{"])
 def test_damaged_choices_are_not_used(readings, tmp_path, text):
     td.tune(functions(), *VALUES)

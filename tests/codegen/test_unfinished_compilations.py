@@ -42,7 +42,7 @@ def fail(code):
     return refuse
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("step", ["_save_index", "_save_data", "_load_index"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 def test_code_without_room_on_the_disk(factor, monkeypatch, step, code):
@@ -83,7 +83,7 @@ def interrupted(function, place, raised=signal.SIGINT):
 PLACES = ("_object_compiled_hook", "exec_module", "add_overload", "finalize_object", "_save_data", "_dispose")
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_inside_of_a_compilation(factor, place, capfd):

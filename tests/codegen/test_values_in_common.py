@@ -122,7 +122,7 @@ def lines_of(make):
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize(
-    "backend", ["llvm", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(5))], indirect=True
+    "backend", ["llvm", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(10))], indirect=True
 )
 def test_values_are_those_of_numpy(make, backend):
     arguments, results = make()

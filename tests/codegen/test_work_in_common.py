@@ -116,7 +116,7 @@ def arrays_for(arguments, size, dtype=float):
 
 @pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize(
-    "backend", ["llvm", "numpy", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(5))], indirect=True
+    "backend", ["llvm", "numpy", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(10))], indirect=True
 )
 def test_values(make, backend):
     arguments, results = make()

@@ -418,7 +418,7 @@ def test_chains_of_products_are_cut():
     assert len(counts) < 30
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_work_is_linear(wide):
     """The rewritten nodes, of long chains and of sums of many terms."""

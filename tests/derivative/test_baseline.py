@@ -26,7 +26,7 @@ def shown():
     return SCRIPT.with_name("baseline.md").read_text(encoding="utf-8")
 
 
-@every("name", [*TASKS], turns=4)
+@every("name", [*TASKS], turns=8)
 def test_right_at_every_point_and_as_shown(name):
     task, three = TASKS[name], answers(TASKS[name])
     assert three.ours.right == three.ours.points > 0
@@ -36,7 +36,7 @@ def test_right_at_every_point_and_as_shown(name):
         assert row in shown() and section.strip() in shown(), "run docs/regenerate_baseline.py"
 
 
-@every("name", ["1", "2", "3b", "6", "8", "9", "11b", "12", "13b", "15", "17b", "22b", "26", "28"], turns=4)
+@every("name", ["1", "2", "3b", "6", "8", "9", "11b", "12", "13b", "15", "17b", "22b", "26", "28"], turns=8)
 def test_right_without_shapes(name):
     answer = judged_ours(without_shapes(TASKS[name]), points(TASKS[name]))
     assert answer.right == answer.points > 0 and answer.deltas == 0

@@ -31,7 +31,7 @@ CLAMPED = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", CLAMPED)
 def test_small_sizes_equal_the_oracle(name):
     function = CLAMPED[name]
@@ -57,7 +57,7 @@ def test_pieces_that_agree_are_one():
     assert td.gradient(Sum(both, (i, 0, N - 1)), x).body == 1
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_second_derivatives_of_every_boundary():
     for name, (boundary, _) in BOUNDARIES.items():
         extended = Tensor(boundary(x, i - 2, N), (i, N + 3))
@@ -90,7 +90,7 @@ def test_bounds_stay_known_where_a_maximum_ties_them_to_indices_that_are_summed_
     assert_kernel_exact(nested, [x], {N: 1, M: 4}, order=2, kernels=KERNELS[:1])
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_products_over_ranges_that_end_at_a_maximum():
     function = td.IndexedProduct(x[k] + y[j], (k, Min(i, j), Max(i, j)), (i, 0, N - 1), (j, 0, M - 1))
     assert_kernel_exact(function, [x], {N: 2, M: 2}, order=1, kernels=KERNELS[:1])

@@ -77,7 +77,7 @@ def made_of_components(seed):
     return td.IndexedSum(body, (j, 0, n - 1), (i, 0, n - 1)), (y, z)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", [2, 4, 6, 8, 11, 12, 13])  # with additions that become sums
 def test_values(seed):
     function, variables = made_of_components(seed)
@@ -95,7 +95,7 @@ OF_ROWS = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", OF_ROWS)
 def test_whole_rows_are_joined_too(name):
     """One formula for all rows, of scalars of whole tensors as well; determinants stay as they are."""

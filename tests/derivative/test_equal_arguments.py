@@ -50,7 +50,7 @@ def total_slope(inner, powers, order):
 
 
 @every("inner", POINTS.values(), ids=POINTS)
-@every("powers", MONOMIALS, ids=str, turns=4)
+@every("powers", MONOMIALS, ids=str, turns=8)
 @every("order", [1, 2, 3])
 def test_derivatives_of_all_orders(inner, powers, order):
     function = h if len(powers) == 2 else k

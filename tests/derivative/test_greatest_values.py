@@ -75,7 +75,7 @@ def random_value(rng):
 
 
 # Those of the first dozen that take little time.
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("seed", [0, 3])
 def test_random_values_with_many_ties(seed):
     rng = random.Random(seed)

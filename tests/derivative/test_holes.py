@@ -90,7 +90,7 @@ def test_one_congruence_for_each_factor_above_one(name):
     assert bool(moduli) == bool(result.atoms(Mod) - {m for other in others for m in other.atoms(Mod)})
 
 
-@every("name", [*READS], turns=4)
+@every("name", [*READS], turns=8)
 def test_nothing_is_guarded_without_need(name):
     shape, read, extents, _, others = READS[name]
     *_, result = bare(shape, read, *extents)
@@ -148,7 +148,7 @@ def test_the_trap_of_sympys_own_delta_summation():
 
 
 @every("stride", [-4, -3, -2, -1, 1, 2, 3, 5])
-@every("multiple", [1, 2, 3, -2], turns=4)
+@every("multiple", [1, 2, 3, -2], turns=8)
 def test_a_delta_under_a_sum_at_every_index(stride, multiple):
     x = TensorSymbol("x", 9)
     total = IndexedSum((i + 1) ** 2 * KroneckerDelta(stride * i + 3, multiple * j), (i, -2, 6))

@@ -73,13 +73,13 @@ def size(exprs):
     return len(set(nodes_in(exprs)))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_product_with_the_hessian_has_few_nodes_more_than_two_gradients(case):
     _, _, gradient, product = case
     assert size(product) <= 2.5 * size(gradient)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_a_product_with_the_hessian_is_the_slope_of_the_gradient(case):
     variables, directions, gradient, product = case
     random = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def test_an_expression_is_measured_once_per_node(monkeypatch):
     assert many < 6 * few  # all paths to all nodes below each new node: 16 times and more
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_only_parts_that_may_have_an_array_are_written_over_its_axes(monkeypatch):
     """Whatever an array holds, most sums and products are not equal to it after a change of indices."""
     function, variables = three_bodies()

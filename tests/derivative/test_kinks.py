@@ -19,7 +19,7 @@ def floats(arrays):
     return [np.array(array.tolist(), float) for array in arrays]
 
 
-@every("name", [*FUNCTIONS], turns=4)
+@every("name", [*FUNCTIONS], turns=8)
 def test_both_orders_in_every_backend_by_turns(name, simulator):
     (pair,) = hvp(FUNCTIONS[name], {X: VALUES[v]}, {X: VALUES[X], w: VALUES[w]})
     wanted = floats(pair)

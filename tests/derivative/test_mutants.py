@@ -572,7 +572,7 @@ def _fresh_caches():
     clear_caches()
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("part", CORE, ids=lambda part: part.__name__.strip("_"))
 def test_the_core_passes(part):
     part()

@@ -93,7 +93,7 @@ ONE_NAME = {
 
 
 @every("case", [*ONE_NAME])
-@every("variable", [x, A, y], ids=str, turns=4)
+@every("variable", [x, A, y], ids=str, turns=8)
 def test_one_index_name_for_several_sums(case, variable):
     function = ONE_NAME[case]
     if not function.has(variable):
@@ -103,7 +103,7 @@ def test_one_index_name_for_several_sums(case, variable):
     assert_derivative_exact(function, variable, sizes)
 
 
-@every("case", [case for case in ONE_NAME if not ONE_NAME[case].free_symbols & {i, k, i_1}], turns=4)
+@every("case", [case for case in ONE_NAME if not ONE_NAME[case].free_symbols & {i, k, i_1}], turns=8)
 def test_one_index_name_at_second_order(case):
     assert_second_exact(ONE_NAME[case], x)
 

@@ -56,7 +56,7 @@ def problem(expr, base, seed=0):
     return lifted, variable, sizes, random_values(lifted, sizes, seed, low=0.25, high=2)
 
 
-@every("expr, base", CASES.values(), ids=CASES, turns=4)
+@every("expr, base", CASES.values(), ids=CASES, turns=8)
 def test_against_the_reference(expr, base):
     lifted, variable, sizes, values = problem(expr, base)
     expected = differentiate(lifted, variable, values, sizes)

@@ -79,7 +79,7 @@ def check_both_modes(problem, kernel=False):
             assert_equal(got, to_double(expected), "kernel", 1e-8)
 
 
-@every("seed", range(12), turns=4)
+@every("seed", range(12), turns=8)
 def test_both_modes_are_exact_and_transposed(seed):
     check_both_modes(Problem(random_function(seed, "sizes"), seed))
 
@@ -130,7 +130,7 @@ def reversed_terms(expr):
     return expr if tuple(args) == tuple(expr.args) else expr.func(*args)
 
 
-@every("seed", [13, *range(500, 505)], turns=4)
+@every("seed", [13, *range(500, 505)], turns=8)
 def test_the_order_of_terms_and_the_names_of_indices_do_not_matter(seed):
     """The same text, up to the names of bound indices where those of the input differ."""
     problem = Problem(random_function(seed, "sizes", depth=2), seed)
@@ -184,7 +184,7 @@ WRONG = {
 }
 
 
-@every("seed", [*WRONG], turns=4)
+@every("seed", [*WRONG], turns=8)
 def test_seeds_that_were_once_wrong(seed):
     check_both_modes(Problem(random_function(seed, "sizes"), seed), kernel=True)
 

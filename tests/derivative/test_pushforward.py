@@ -39,7 +39,7 @@ def count(depth):
     return len(reachable(work.pushforward([work.leaf(x)], work.inputs)))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_deep_chains_are_linear():
     """Neither is there a recursion over the graph, nor is a table written out at each of its reads."""
     first, second, third = (count(depth) for depth in (50, 100, 1000))

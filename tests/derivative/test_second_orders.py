@@ -23,14 +23,14 @@ v, w, x = td.TensorSymbol("v", n), td.TensorSymbol("w", m), td.TensorSymbol("x",
 # ---------------------------------------------------------------- random functions, and those of the table
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("seed", [*range(10), 19, 39, 162])
 @pytest.mark.parametrize("kind", MADE)
 def test_no_random_function_differs(kind, seed):
     check_second_order(kind, seed)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_products_within_sums_that_depend_on_their_index():
     """The Hessian raised KeyError: the product has a row that the index of the sum around it selects."""
     check_second_order("selections", 700110)
@@ -44,7 +44,7 @@ def test_products_within_sums_that_depend_on_their_index():
     np.testing.assert_allclose(np.einsum("ijkl,kl->ij", blocks, np.array(arrays[V])), product, rtol=1e-12)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     ("kind", "seed", "way"),
     [
@@ -66,7 +66,7 @@ def test_functions_that_were_wrong(kind, seed, way):
 CHOSEN = ["T7", "X3", "net", "a gather twice", "a gather of one entry", "a gather by data of data", "attention"]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.thorough) for name in names()]
 )

@@ -37,7 +37,7 @@ def derivatives(count):
     return tuple(td.TensorComprehension(one.subs(s, x[i]), (i, n)) for one in found)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "numba", "c"])
 def test_derivatives_of_sinc_exist_everywhere(backend, tmp_path):
     expressions = derivatives(6)

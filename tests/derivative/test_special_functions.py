@@ -146,7 +146,7 @@ def test_backends(name):
         check(total(BACKENDS[name]), x, low=0.25)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_backends_compiled():
     """All in one kernel, which takes less time to compile."""
     assert_derivative_exact(total(sum(BACKENDS.values())), x, low=0.25, backends=("numba",))
@@ -237,7 +237,7 @@ POWERS = {
 }
 
 
-@every("name", [*POWERS], turns=4)
+@every("name", [*POWERS], turns=8)
 def test_powers(name):
     for variable in (x, y):
         if POWERS[name].has(variable):
@@ -337,7 +337,7 @@ def test_what_scipy_knows(monkeypatch, uncompiled):
     check_values("numba", {name: e for name, e in OF_SCIPY.items() if not name.startswith(FOR_ARRAYS)})
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_what_scipy_exports_is_called_from_compiled_code():
     check_values("numba", {name: OF_SCIPY[name] for name in WAYS})
 

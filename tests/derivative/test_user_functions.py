@@ -47,7 +47,7 @@ BODIES = {
 }
 
 
-@every("name", [*BODIES], turns=4)
+@every("name", [*BODIES], turns=8)
 def test_derivatives_are_exact(name):
     scalar = total(BODIES[name])
     for variable in (x, y):

@@ -58,7 +58,7 @@ def test_names_and_order_do_not_matter():
     assert one == td.cost(td.sum(a * td.exp(c @ (b @ a))))
 
 
-@every("seed", range(12), turns=4)
+@every("seed", range(12), turns=8)
 def test_a_part_costs_no_more_than_the_whole(seed):
     function = random_function(seed)
     symbols = function.symbols()
@@ -92,7 +92,7 @@ def test_operations_are_those_of_the_kernel(shape):
     assert own <= counted * (2.2 if shape == "triangle" else 1.3)
 
 
-@every("depth", [1, 2, 4, 8], turns=5)
+@every("depth", [1, 2, 4, 8], turns=10)
 def test_second_derivatives_of_networks_grow_linearly(depth):
     f, q = network(depth)
     v = td.TensorSymbol("v", d)
@@ -150,7 +150,7 @@ def of_other_fields():
     }
 
 
-@every("field", [*of_other_fields()], turns=5)
+@every("field", [*of_other_fields()], turns=10)
 def test_four_ways_cost_the_same_in_other_fields(field):
     f, wrt = of_other_fields()[field]
     v, g = td.TensorSymbol("v", wrt.shape), td.gradient(f, wrt)
@@ -174,7 +174,7 @@ def test_expected_sizes_never_make_a_kernel_do_more():
 
 
 @every("extents", [(200, 7, 30), (10, 300, 3), (20, 30, 400)])
-@every("field", [*of_other_fields()], turns=5)
+@every("field", [*of_other_fields()], turns=10)
 def test_expected_sizes_never_make_a_product_with_a_hessian_do_more(field, extents):
     f, wrt = of_other_fields()[field]
     args = [*sorted(f.atoms(td.TensorSymbol), key=str), td.TensorSymbol("v", wrt.shape)]
@@ -239,7 +239,7 @@ def test_gradients_of_a_product_by_all_operands_cost_a_multiple_of_it(count):
     assert (gradients - 5 * value).subs(n, 1000) <= 0
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @every("depth", [1, 40, 400])
 def test_nested_sums_are_multiplied_from_the_vector_on(depth):
     """Linear in the depth, without recursion, and without a product of two matrices."""
@@ -277,7 +277,7 @@ def test_sums_with_several_uses_are_multiplied_term_by_term_if_all_uses_do(name)
         np.testing.assert_allclose(value, td.evaluate(one, dict(zip(symbols, arrays, strict=True))), rtol=1e-12)
 
 
-@every("name", ["scaled", "definite", "bilinear", "extrema", "windows"], turns=3)
+@every("name", ["scaled", "definite", "bilinear", "extrema", "windows"], turns=6)
 def test_hessians_are_slopes_of_the_gradient_at_small_extents(name):
     """Forward over reverse by several variables: scalars, symmetric ones, extents of 1, strided arrays, float32."""
     a, x, y, z = sympy.Symbol("a"), td.TensorSymbol("x", n), td.TensorSymbol("y", m), td.TensorSymbol("z", ())
@@ -417,7 +417,7 @@ def test_scores_are_computed_once_for_their_maximum_and_their_exponentials(name)
 # ---------------------------------------------------------------- congruences
 
 
-@every("depth", [1, 2, 4], turns=3)
+@every("depth", [1, 2, 4], turns=6)
 def test_the_hessian_of_a_network_multiplies_each_weight_once(depth):
     """It is a sum of congruences ``P.T @ diag(c) @ P``, one for each layer; each `P` takes one product more."""
     value, q = network(depth)

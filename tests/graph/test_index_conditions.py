@@ -87,7 +87,7 @@ SAME = {
 }
 
 
-@every("condition, rows", SAME.values(), ids=SAME.keys(), turns=4)
+@every("condition, rows", SAME.values(), ids=SAME.keys(), turns=8)
 def test_other_notations_of_rows_are_rows(condition, rows):
     function, plain = pair_sum(where(condition)), pair_sum(where(rows))
     for size in (1, 2, 5):
@@ -163,7 +163,7 @@ COUNTED = {
 }
 
 
-@every("condition, holds", COUNTED.values(), ids=COUNTED.keys(), turns=4)
+@every("condition, holds", COUNTED.values(), ids=COUNTED.keys(), turns=8)
 def test_loops_run_over_the_tuples_that_count(condition, holds):
     function = pair_sum(where(condition, sympy.sin(B[i, j] * x[i])))
     tuples = sum(holds(a, b) for a in range(7) for b in range(7))
@@ -232,7 +232,7 @@ def test_many_cases_inside_of_a_function_stay():
     assert_derivative_exact(function, x, sizes={N: 4})
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 def test_conditions_of_many_cases_stay():
     odd = Xor(*(Abs(i - 4 * n) <= 1 for n in range(CASES_LIMIT + 2)))
     function = td.IndexedSum(Piecewise((x[i] ** 2, odd), (0, True)), (i, 0, N - 1))
@@ -240,7 +240,7 @@ def test_conditions_of_many_cases_stay():
     assert_derivative_exact(function, x, sizes={N: 9})
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 def test_conditions_of_few_cases_next_to_many_become_ranges():
     odd = Xor(*(Abs(i - 4 * n) <= 1 for n in range(CASES_LIMIT + 3)))
     function = pair_sum(Piecewise((x[i] ** 2 * y[j], odd & (Abs(i - j) <= 1)), (0, True)))
@@ -253,7 +253,7 @@ NEAR = (i + 48) * (j + 1)
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str, turns=4)
+@every("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str, turns=8)
 @every("backend", ["numpy", "numba"])
 def test_masks_of_indices_compare_integers(backend, condition):
     # In double precision, 49*(1/49) is less than 1.

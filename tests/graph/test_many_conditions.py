@@ -50,7 +50,7 @@ def choices(result):
     return sum(1 for part in sympy.preorder_traversal(result) if isinstance(part, Piecewise | KroneckerDelta))
 
 
-@every("name, q, step", VARIANTS, turns=5)
+@every("name, q, step", VARIANTS, turns=10)
 def test_many_conditions_on_one_index(name, q, step):
     function = total(HOLES[name](q, step))
     gradient = td.gradient(function, x)
@@ -76,7 +76,7 @@ def test_many_conditions_in_text(q):
         assert str(td.gradient(read, x)) == str(td.gradient(function, x))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("q", [4, 40])
 def test_reads_behind_a_condition_stay_inside(q):
     for holes in (HOLES["Ne"](q, 3), HOLES["intervals"](q, 3)):

@@ -25,7 +25,7 @@ def squares(program):
     return [a.name for a in program.temporaries if [str(extent) for extent in a.shape] == ["n", "n"]]
 
 
-@every("name", [*FUNCTIONS], turns=4)
+@every("name", [*FUNCTIONS], turns=8)
 def test_a_form_of_a_matrix_minus_an_outer_product_stores_no_square_matrix(name):
     matrix = FUNCTIONS[name]
     value = td.trace(P.T @ matrix @ P)

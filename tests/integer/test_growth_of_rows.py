@@ -60,7 +60,7 @@ def sizes(count):
     return largest, terms
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_rows_on_the_way_and_terms_of_the_bounds(thorough):
     largest, terms = sizes(100 if thorough else 40)
     assert max(largest) <= 120

@@ -122,7 +122,7 @@ def differences(text, values, name, length, step=1e-6):
     return result.reshape((*result.shape[:-1], *values[name].shape))
 
 
-@every("row", NUMBERED, turns=4)
+@every("row", NUMBERED, turns=8)
 def test_inputs_as_typed_are_parsed_or_refused_with_the_reason(row):
     if row.lost:
         with pytest.raises(ParseError, match=f": {row.lost.replace('(', '[(]').replace(')', '[)]')}"):
@@ -147,7 +147,7 @@ def check_derivative(row, text, length=2):
     return derivative, values
 
 
-@every("row", WELL_FORMED, turns=4)
+@every("row", WELL_FORMED, turns=8)
 def test_derivatives_are_right_and_those_of_the_thesis(row):
     derivative, values = check_derivative(row, row.corrected or row.typed)
     printed = row.read or row.printed
@@ -177,7 +177,7 @@ def test_printed_derivatives_are_these_once_their_deltas_are_gone(row):
     assert is_alike == row.alike
 
 
-@every("row", {label: row for label, row in WELL_FORMED.items() if "adj(X)" not in label}, turns=4)
+@every("row", {label: row for label, row in WELL_FORMED.items() if "adj(X)" not in label}, turns=8)
 def test_derivatives_have_a_text(row):
     found = parsed(row, row.corrected or row.typed)
     values = arrays(found.tensors, 2, low=row.low)

@@ -173,7 +173,7 @@ UNREAD = {
 }  # fmt: skip
 
 
-@every("name", [name for name in cases.names() if name not in UNREAD], turns=5)
+@every("name", [name for name in cases.names() if name not in UNREAD], turns=10)
 def test_what_is_printed_can_be_read_again(name) -> None:
     case = cases.build(name)
     tensors = {t.name: t for t in case.function.atoms(td.TensorSymbol)}

@@ -110,7 +110,7 @@ def evaluated(parsed, expression, arrays):
     return td.evaluate(expression, {**{tensor: arrays[name] for name, tensor in parsed.tensors.items()}, **sizes})
 
 
-@every("text", list(FORMULAS), turns=4)
+@every("text", list(FORMULAS), turns=8)
 def test_values_and_derivatives(text):
     parsed = td.parse(text)
     arrays = values(parsed)
@@ -127,7 +127,7 @@ def test_values_and_derivatives(text):
         assert np.allclose(along, (ends[0] - ends[1]) / (2 * STEP), rtol=2e-6, atol=1e-6)
 
 
-@every("text", [text for text in FORMULAS if "mean" not in text], turns=4)
+@every("text", [text for text in FORMULAS if "mean" not in text], turns=8)
 def test_texts_are_read_back(text):
     parsed = td.parse(text)
     again = td.parse(td.to_text(parsed, language="matrix"), language="matrix")

@@ -168,7 +168,7 @@ COMPOSED = {
 }  # fmt: skip
 
 
-@every("name", [*COMPOSED], turns=4)
+@every("name", [*COMPOSED], turns=8)
 def test_other_expressions_have_the_value_of_their_text(name):
     check_value(COMPOSED[name])
 

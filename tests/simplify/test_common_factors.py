@@ -71,7 +71,7 @@ def operations(expression):
     return count(build_program([u, v, w, x, y, z], body), {"n": 7})
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_random_sums_keep_their_values_and_take_no_more_operations():
     rng = random.Random(572)
     shorter = 0

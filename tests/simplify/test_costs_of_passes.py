@@ -91,7 +91,7 @@ def test_passes_add_no_loop_to_functions_of_sparse_matrices_and_of_sums(monkeypa
     assert min(changes[name] for name in ("merged_sums", "as_einsums", "without_sparse_operands")) > 2
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("seeds", [range(start, start + 12) for start in (5000, 5012)], ids=str)
 def test_passes_add_no_loop_to_random_functions(monkeypatch, seeds):
     changes, growing = growing_steps(monkeypatch)

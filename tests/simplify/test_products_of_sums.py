@@ -142,7 +142,7 @@ COMPLEXITY = {
 }
 
 
-@every("name", [*COMPLEXITY], turns=4)
+@every("name", [*COMPLEXITY], turns=8)
 def test_derivatives_are_no_deeper_than_their_mathematics(name):
     function, variable, sizes, expected = COMPLEXITY[name]
     values = random_values((function, variable), sizes, seed=6)

@@ -31,7 +31,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_third_derivatives_read_inside(name, monkeypatch):
     variable, function = FUNCTIONS[name]

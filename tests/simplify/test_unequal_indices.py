@@ -41,7 +41,7 @@ FUNCTIONS = {
 }
 
 
-@every("name", [*FUNCTIONS], turns=4)
+@every("name", [*FUNCTIONS], turns=8)
 def test_values_and_derivatives_are_those_of_the_interpreter(name):
     value = FUNCTIONS[name]
     wrt, direction = (X, D) if name == "distances" else (x, d)

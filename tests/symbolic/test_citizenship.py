@@ -172,7 +172,7 @@ def wrapped_with_value(name, what):
     return wrapped, value(wrapped)
 
 
-@every("turn, rewrite", list(enumerate(REWRITERS)), ids=lambda case: f"{case[0]} {case[1].__name__}", turns=4)
+@every("turn, rewrite", list(enumerate(REWRITERS)), ids=lambda case: f"{case[0]} {case[1].__name__}", turns=8)
 def test_rewriters_keep_class_and_value(turn, rewrite, thorough):
     """Every sample, with every fourth rewriter by turns."""
     for name, expr in list(SCALARS.items()) if thorough else list(SCALARS.items())[turn % 4 :: 4]:
@@ -187,7 +187,7 @@ def test_rewriters_keep_class_and_value(turn, rewrite, thorough):
             assert kept <= {type(node) for node in sympy.preorder_traversal(result)}, (name, what, result)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @every_scalar
 def test_simplify_and_cse_keep_the_value(expr, thorough):
     simplified = ("product", "cases")
@@ -219,7 +219,7 @@ def test_containers_and_relations(expr):
     assert expr.is_real and expr.is_finite is not False and sympy.conjugate(expr) == expr
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @every_citizen
 def test_it_can_be_read(expr):
     shown = [expr]

@@ -45,7 +45,7 @@ FRAMES = 200
 DEEPEST = "EinsumProduct"
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("kind", STEPS)
 def test_thousands_of_levels(kind, few_frames, thorough):
     step, depth = STEPS[kind], 2 * FRAMES
@@ -64,7 +64,7 @@ def test_thousands_of_levels(kind, few_frames, thorough):
     assert len(str(expr)) < 200 and expr.is_zero is None
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
     "step",
     [

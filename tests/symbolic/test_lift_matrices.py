@@ -88,7 +88,7 @@ def random_case(kind: str, seed: int) -> tuple[Any, tuple[int, ...]]:
 
 
 @every("kind", ["matrices", "arrays"])
-@every("block", range(4), turns=4)
+@every("block", range(4), turns=8)
 def test_values_are_those_of_sympys_explicit_arrays(kind: str, block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         expr, shape = random_case(kind, seed)
@@ -101,7 +101,7 @@ def test_values_are_those_of_sympys_explicit_arrays(kind: str, block: int) -> No
 
 
 @every("kind", ["matrices", "arrays"])
-@every("block", range(4), turns=4)
+@every("block", range(4), turns=8)
 def test_derivatives_are_exact(kind: str, block: int) -> None:
     for seed in range(1000 + 8 * block, 1008 + 8 * block):
         expr, _ = random_case(kind, seed)
@@ -136,7 +136,7 @@ SYMBOLIC = [
 ]
 
 
-@every("expr", SYMBOLIC, ids=str, turns=4)
+@every("expr", SYMBOLIC, ids=str, turns=8)
 def test_symbolic_sizes(expr: Any, thorough: bool) -> None:
     """First derivatives; second ones, which no longer see what has been lifted, of every third expression."""
     result = td.lift(expr)
@@ -255,7 +255,7 @@ def test_gradients_that_are_matrices_have_the_values_of_the_tensors() -> None:
     assert matrices >= 10
 
 
-@every("expr", [P * P, P.T, Q * P, HadamardProduct(P, P), P.applyfunc(sympy.exp) * P], ids=str, turns=4)
+@every("expr", [P * P, P.T, Q * P, HadamardProduct(P, P), P.applyfunc(sympy.exp) * P], ids=str, turns=8)
 def test_axes_of_sympys_array_derivatives_are_the_other_way_round(expr: Any) -> None:
     """The axes of the value come first here, those of the variable in SymPy's array derivatives."""
     variable = td.lift(P)

@@ -48,7 +48,7 @@ def values_of(expr):
     return random_values((expr, A, x, y, a), {n: 3}, 5)
 
 
-@every("place", [*PLACES], turns=4)
+@every("place", [*PLACES], turns=8)
 @every("upper", [*SCALARS])
 def test_the_text_has_the_value(upper, place):
     for lower in SCALARS:

@@ -93,7 +93,7 @@ def value(expr, at):
 BATCHES = [range(start, start + 60) for start in range(0, 300, 60)]
 
 
-@every("seeds", BATCHES, ids=str, turns=4)
+@every("seeds", BATCHES, ids=str, turns=8)
 def test_text(seeds):
     names: dict = {}
     exec("from sympy_tensordiff import *", names)

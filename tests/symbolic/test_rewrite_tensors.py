@@ -270,7 +270,7 @@ def test_one_name_for_a_vector_and_a_column():
 # ------------------------------------------------------------------ random programs
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("block", range(3))
 def test_random_programs(block):
     for seed in range(20 * block, 20 * block + 20):

@@ -62,7 +62,7 @@ def test_alpha_equivalence():
 
 
 @every("old", [i, j])
-@every("new", [i, j, k, q, i + k, 2 * j, k + q + 1], turns=4)
+@every("new", [i, j, k, q, i + k, 2 * j, k + q + 1], turns=8)
 @every(
     "expr",
     [

@@ -118,7 +118,7 @@ GUARDED = IndexedSum(Piecewise((x[j - 1] * sympy.exp(2 * c), j > 0), (y[j], True
 ENTRY = TensorComprehension(Piecewise((c * x[j - 1], j > 0), (sympy.cos(y[j]) ** 2, True)), (j, m))[p]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("part", [GUARDED, ENTRY, IndexedSum(GUARDED * A[i, j] + x[i], (i, 0, n - 1))], ids=str)
 def test_conditions_on_bound_indices_stay_inside(part):
     """SymPy's piecewise_fold and simplify would carry them out, never end, or fail on what is left."""

@@ -73,7 +73,7 @@ def differences(expr, variable, step=1e-5):
     return stacked.reshape(*stacked.shape[:-1], *base.shape)
 
 
-@every("what", [*SCALARS], turns=4)
+@every("what", [*SCALARS], turns=8)
 def test_first_derivatives(what):
     expr, variable = SCALARS[what]
     expected = differences(expr, variable)
@@ -84,7 +84,7 @@ def test_first_derivatives(what):
     np.testing.assert_allclose(number(td.gradient(expr, variable), VALUES), expected, rtol=1e-6, atol=1e-8)
 
 
-@every("what", ["the known one", "an entry times", "power in both", "inverse", "norm", "logistic"], turns=4)
+@every("what", ["the known one", "an entry times", "power in both", "inverse", "norm", "logistic"], turns=8)
 def test_second_derivatives(what):
     expr, variable = SCALARS[what]
     expected = differences(sympy.diff(expr, variable), variable)
@@ -108,7 +108,7 @@ WHOLE = {
 
 
 @every("variable", [A, X, lam, A[0, 1], X[2, 1]], ids=str)
-@every("what", [*WHOLE], turns=4)
+@every("what", [*WHOLE], turns=8)
 def test_tensors(what, variable):
     expr = WHOLE[what]
     tensor = getattr(variable, "tensor", variable)

@@ -31,7 +31,7 @@ def last_printable(step):
     return expr
 
 
-@every("name", [*STEPS], turns=4)
+@every("name", [*STEPS], turns=8)
 def test_the_deepest_that_is_printed(name):
     """No printer overflows the stack below the depth at which all refuse."""
     expr = last_printable(STEPS[name])

@@ -99,7 +99,7 @@ def expression(seed):
 BATCHES = [range(start, start + 25) for start in range(0, 150, 25)]
 
 
-@every("seeds", BATCHES, ids=str, turns=4)
+@every("seeds", BATCHES, ids=str, turns=8)
 def test_text(seeds):
     for seed in seeds:
         expr = expression(seed)
@@ -114,7 +114,7 @@ def derivative(seed):
     return total, symbol, td.gradient(total, symbol)
 
 
-@every("seeds", BATCHES, ids=str, turns=4)
+@every("seeds", BATCHES, ids=str, turns=8)
 def test_text_of_derivatives(seeds):
     for seed in seeds:
         _, _, expr = derivative(seed)
@@ -122,7 +122,7 @@ def test_text_of_derivatives(seeds):
         assert np.allclose(again, value(expr, seed), rtol=1e-9), (seed, str(expr))
 
 
-@every("seeds", BATCHES, ids=str, turns=5)
+@every("seeds", BATCHES, ids=str, turns=10)
 def test_derivatives_are_those_of_differences(seeds):
     for seed in seeds:
         rng, at = random.Random(seed), point(seed)
@@ -154,7 +154,7 @@ def test_numbers_with_conditions_on_sizes_are_chosen_entry_by_entry(size):
         np.testing.assert_array_equal(two, np.where(at > 0, 2 + 2 * value, otherwise))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 def test_conditions_are_printed_as_they_are():
     """A norm in a condition keeps its form: SymPy would evaluate the condition again."""
     q, W0, W1 = td.TensorSymbol("q", d), td.TensorSymbol("W0", (n, d)), td.TensorSymbol("W1", (n, n))
