@@ -23,7 +23,13 @@ def compare(name: str, dtype: str) -> int:
 SIMULATED = [n for n in ROWS if not n.startswith("conv") or n == "conv-X-2-1"]
 
 
-@pytest.mark.parametrize("names", [SIMULATED[::4], pytest.param(SIMULATED[2::4], marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(SIMULATED[::4], marks=pytest.mark.in_turns(4)),
+        pytest.param(SIMULATED[2::4], marks=pytest.mark.thorough),
+    ],
+)
 def test_rows_agree_with_the_cpu(names, simulator):
     """With arrays that lie on the device."""
     for name in names:

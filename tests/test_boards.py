@@ -190,6 +190,7 @@ mpc.branch = [
 """
 
 
+@pytest.mark.in_turns(4)
 def test_power_flow(tmp_path):
     """Flows are those of admittance matrices, and all derivatives are those of differences."""
     path = tmp_path / "three.m"

@@ -269,6 +269,7 @@ def test_bad_arguments() -> None:
         td.certify_convex(td.sum(x), x, bounds={x: (1, 1)})
 
 
+@pytest.mark.in_turns(4)
 def test_random_functions(monkeypatch) -> None:
     seen = []
     for seed in range(7):

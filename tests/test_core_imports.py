@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
+import pytest
+
 import sympy_tensordiff as td
 from sympy_tensordiff import lazy
 
@@ -65,6 +67,7 @@ assert not REFUSED & sys.modules.keys()
 """
 
 
+@pytest.mark.in_turns(4)
 def test_the_core_imports_no_numerical_library() -> None:
     command = [sys.executable, "-c", PROGRAM, " ".join(REFUSED)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -75,6 +75,7 @@ def test_names_are_different():
     assert len(FORMS) == sum(len(module.FORMS) for module in MODULES) >= 510
 
 
+@pytest.mark.in_turns(4)
 def test_both_forms_are_the_derivative(thorough):
     for name in some(50, thorough, seed=1):
         form = FORMS[name]

@@ -192,6 +192,7 @@ def test_planning_grows_with_the_depth(derivative, family, depths, most, monkeyp
     assert counts[1] <= most * counts[0]
 
 
+@pytest.mark.in_turns(8)
 def test_conditions_on_deep_values_are_read():
     """The derivative of a norm is a choice whose condition has 3 million nodes as a tree."""
     value, h = gated(8)
@@ -266,6 +267,7 @@ def test_a_chain_of_thousands(thorough):
     assert max(map(len, function.source.splitlines())) < 2000
 
 
+@pytest.mark.in_turns(4)
 def test_a_net_of_many_layers():
     check_against_loops("net", 30, "numpy", 4)
 
@@ -289,6 +291,7 @@ def test_shared_layers(family):
         assert np.isclose((slope * direction).sum(), measured, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.in_turns(4)
 def test_results_share_what_they_have_in_common():
     f, variables = net(30, sympy.Integer(3), shared=False)
     graph = Differentiation(f).graph

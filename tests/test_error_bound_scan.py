@@ -68,6 +68,7 @@ def test_bounds_are_those_of_unrolled_formulas(pair: Any) -> None:
     np.testing.assert_allclose(sum(term.bound for term in own.data), sum(term.bound for term in other.data), rtol=1e-12)
 
 
+@pytest.mark.in_turns(4)
 def test_bounds_of_totals_count_the_additions_of_a_loop() -> None:
     own, other = map(bound, backwards())
     assert 0.5 < own.bound / other.bound < 1.5

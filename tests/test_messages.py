@@ -7,6 +7,7 @@ of the tests, of the documentation, or in a traceback of a docstring.
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -40,7 +41,9 @@ def matched() -> frozenset[Words]:
         if path == Path(__file__):
             continue
         own = path.is_relative_to(PACKAGE)
-        found = constants(compile(path.read_text(encoding="utf-8"), str(path), "exec"))
+        found = constants(
+            SourceFileLoader(path.stem, str(path)).get_code(path.stem)
+        )  # from its bytecode, if that is there
         strings += map(tracebacks, found) if own else found
     strings += [tracebacks(path.read_text(encoding="utf-8")) for path in (TESTS.parent / "docs").glob("*.md")]
     found = set()

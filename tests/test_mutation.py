@@ -165,6 +165,7 @@ def test_equivalent_mutants_are_named_once_and_are_no_survivors():
     assert known and all(name.count("  ->  ") == 1 and reason for name, reason in known.items())
 
 
+@pytest.mark.in_turns(4)
 def test_equivalent_mutants_exist():
     """Each name is that of a mutant of the present code."""
     wanted = set(mutants.reasons())

@@ -78,5 +78,6 @@ def test_a_delta_is_no_axis_of_an_array():
     assert all(extent.evaluate({str(size): 50}) <= 50 for array in program.temporaries for extent in array.shape)
 
 
+@pytest.mark.in_turns(8)
 def test_texts_are_the_same_in_every_process(elsewhere):
     assert elsewhere(texts) == texts()

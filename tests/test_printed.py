@@ -180,6 +180,7 @@ def test_formulas_are_mathml() -> None:
         assert not any("\\" in (part.text or "") for part in element.iter()), entry.source
 
 
+@pytest.mark.in_turns(4)
 def test_no_printer_fails() -> None:
     for entry in plain():
         assert repr(entry.value) == str(entry.value)

@@ -78,6 +78,7 @@ def test_products_that_are_kept_are_passes_too():
     assert source.count("_so_far *= ") == 2
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.usefixtures("uncompiled")
 def test_second_derivatives_by_remainders_of_multiples():
     """The ranges between two factors that are left out have bounds by multiples of other indices."""

@@ -167,6 +167,7 @@ def plan_of(name: str) -> str:
     return str(td.lambdify(args, exprs, "cuda").plan)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     ("name", "line"),
     [

@@ -420,6 +420,7 @@ def test_a_choice_by_sizes_keeps_what_it_divides_by_positive(otherwise):
             np.testing.assert_allclose(found, value)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("of_products", [False, True])
 def test_sizes_of_the_variable_and_of_the_arguments_are_positive(of_products):
     """A derivative of first order, or an entry of the second, need not hold what it divides by as a size any more."""

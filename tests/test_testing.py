@@ -185,12 +185,14 @@ def test_random_deep_functions_equal_the_oracle(seed):
     assert_kernel_exact(random.function, random.variables, seed=seed)
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("seed", range(200, 205))
 def test_random_smooth_functions_equal_the_oracle(seed):
     random = random_function(seed, "tables", kind="smooth")
     assert_kernel_exact(random.function, random.variables, seed=seed, low=-1, high=1)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", range(300, 303))
 def test_random_second_derivatives_equal_the_oracle(seed):
     random = random_function(seed, "tables", rank=1, kinks=False)

@@ -47,6 +47,7 @@ def test_what_has_no_button():
     assert 'href="../page/index.html#x%27%2Ax"' in link("../", "x'*x", 0)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.filterwarnings("ignore")  # of Sphinx and its themes
 def test_buttons_are_written_with_the_tag(tmp_path):
     application = pytest.importorskip("sphinx.application")

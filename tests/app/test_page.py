@@ -503,6 +503,7 @@ def test_a_place_is_kept_where_no_worker_can_be_started(server, monkeypatch) -> 
     assert server.pool.workers[0] is not worker
 
 
+@pytest.mark.in_turns(4)
 def test_what_nobody_waits_for_is_given_up(server) -> None:
     """A page that asks anew hangs up: no worker goes on for it, and none that waits begins."""
     asked(server)

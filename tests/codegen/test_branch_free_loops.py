@@ -87,7 +87,9 @@ def test_terms_are_computed_in_vectors(function):
     assert "llvm.masked.load" not in machine_text(args, value)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
+@pytest.mark.parametrize(
+    "backend", ["numpy", "llvm", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(10))], indirect=True
+)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_values(function, backend):
     """Of all sizes around those of vectors, contiguous or not."""

@@ -69,6 +69,7 @@ def source_and_results(function, arguments):
     return function.source, function(*arguments)
 
 
+@pytest.mark.in_turns(4)
 def test_pickle_into_another_process(elsewhere):
     """Names hash differently there: nothing may depend on the hashes of this process."""
     function = CompiledFunction(CASES["section_six"][0], "numpy")

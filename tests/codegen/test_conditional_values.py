@@ -80,6 +80,7 @@ def test_the_common_factors_of_products_have_one_array():
     assert re.findall(r"np\.empty\((.*), result0", host) == ["(n, m)"]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_other_conditions_do_not_read_what_one_condition_stores():
     """The array is filled where all uses have the condition, and one use has another one."""
     score = b[j] * (a[i] - c[j, y[i, j] - 1])
@@ -104,7 +105,9 @@ def made(tensor, sizes, rng):
     return full[tuple(slice(None, None, 2) for _ in shape)]
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba", "llvm"])
+@pytest.mark.parametrize(
+    "backend", ["numpy", "llvm", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(10))], indirect=True
+)
 @pytest.mark.parametrize("name", CASES)
 def test_values(name, backend):
     build, oracle = CASES[name]

@@ -136,6 +136,7 @@ def test_many_operands():
         assert sorted(used) == list(range(2 * len(inputs) - 2))
 
 
+@pytest.mark.in_turns(4)
 def test_an_order_for_ten_thousand_operands():
     """Four times as many operands take about four times as long; twelve leaves room for noise, a square is sixteen."""
     seconds = []
@@ -162,6 +163,7 @@ def test_the_plan_shows_factors_and_transposes():
     assert plan.endswith("fill result2 = inv(S by factors)")
 
 
+@pytest.mark.in_turns(4)
 def test_conditions_are_no_arrays():
     expr = A
     for _ in range(20):

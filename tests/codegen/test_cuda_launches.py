@@ -175,6 +175,7 @@ def diagonal_added():
     return np.abs(function(given) - td.lambdify([tensor], added, "numpy")(given)).max()
 
 
+@pytest.mark.in_turns(4)
 def test_scatters_have_a_thread_per_entry(simulator):
     """Not the blocks of the kernel that fills their array."""
     assert simulator(diagonal_added) < 1e-12

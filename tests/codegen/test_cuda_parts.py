@@ -142,6 +142,7 @@ def test_which_sums_have_parts():
     assert not has_parts([x], td.IndexedProduct(x[k], (k, 0, n - 1)))  # factors stay in order
 
 
+@pytest.mark.in_turns(4)
 def test_proofs_do_not_read_the_sizes_of_other_kernels(monkeypatch):
     """Each long sum of four symbolic axes has a number of parts, whose definition is a product of sizes."""
     most = 0

@@ -17,6 +17,7 @@ def test_random_functions_in_the_simulator(seed, simulator):
 
 
 # Of all index maps, ranges, whole tensors and schedules of devices; 14 has a row that begins with an entry.
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     "seeds", [(0, 1, 3, 7, 14), *(pytest.param(range(n, n + 10), marks=pytest.mark.thorough) for n in (20, 30))]
 )

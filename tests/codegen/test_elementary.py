@@ -336,7 +336,7 @@ def test_powers_are_less_than_two_units_off(dtype):
     assert max(off) < 2, (x[np.argmax(off)], y[np.argmax(off)])
 
 
-@every("dtype", DTYPES)
+@every("dtype", DTYPES, turns=2)
 def test_powers_of_special_numbers(dtype):
     limits = np.finfo(dtype)
     sizes = [0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 1, 2, 3, 0.5, 1e9, 2.0**limits.nmant + 1]

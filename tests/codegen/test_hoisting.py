@@ -27,6 +27,7 @@ HOISTED = {  # an expression, the shapes of its temporaries, and the most operat
 }
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", [*HOISTED])
 def test_values_of_few_indices_are_computed_once(name):
     expression, shapes, most = HOISTED[name]

@@ -65,6 +65,7 @@ def large_sum(count):
     return td.TensorComprehension(sympy.Add(*terms), (i, 7)), (x, y)
 
 
+@pytest.mark.in_turns(4)
 def test_kernels_have_bounded_size():
     f, variables = large_sum(200)
     whole = build_program(variables, f)

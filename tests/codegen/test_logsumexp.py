@@ -92,6 +92,7 @@ def check_infinite_exponents(backend):
     assert td.lambdify([x], empty, backend)(np.array([1000.0, 0])).tolist() == [-inf, 1000]
 
 
+@pytest.mark.in_turns(4)
 def test_accuracy_is_that_of_the_plain_form():
     rng = np.random.default_rng(0)
     values = {A: rng.uniform(-3, 3, (3, 3)), x: rng.uniform(-3, 3, 3), c: rng.uniform(0.5, 2, 3)}

@@ -93,7 +93,10 @@ def compiled(make, backend):
 
 @pytest.mark.parametrize(
     "make, backend",
-    [*((make, which) for make in PROGRAMS for which in ("llvm", "numpy")), (likelihood, "numba")],
+    [
+        *((make, which) for make in PROGRAMS for which in ("llvm", "numpy")),
+        pytest.param(likelihood, "numba", marks=pytest.mark.in_turns(10)),
+    ],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_values_are_those_of_stable_logarithms(make, backend):

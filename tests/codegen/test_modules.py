@@ -96,6 +96,7 @@ def test_what_one_of_two_holds_stays(backend):
         assert sum(map(len, (value.signatures for value in vars(module).values() if hasattr(value, "signatures")))) >= 1
 
 
+@pytest.mark.in_turns(4)
 def test_the_same_again_after_it_went():
     function, values = kernel("elementary", "numba")
     expected = function(*values)

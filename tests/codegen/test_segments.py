@@ -110,7 +110,7 @@ def test_logarithms_of_sums_over_segments(backend):
     np.testing.assert_allclose(value, logarithms @ [1, 2, -1], rtol=1e-14)
 
 
-@every("backend", ["numpy", "numba", "llvm"])
+@every("backend", ["numpy", "numba", "llvm"], turns=3)
 def test_extrema_of_segments(backend):
     """Each extremum is taken in one pass; that of an empty segment is that of an empty range."""
     largest, least = (

@@ -52,6 +52,7 @@ def test_the_fastest_alternative_is_taken(readings):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+@pytest.mark.in_turns(4)
 def test_alternatives_with_the_same_text_are_not_timed(readings):
     td.tune(functions(), *VALUES)
     assert 2 < len(readings) < 12

@@ -122,7 +122,13 @@ def lines_of(make):
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize(
-    "backend", ["llvm", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(10))], indirect=True
+    "backend",
+    [
+        "llvm",
+        pytest.param("uncompiled", marks=pytest.mark.in_turns(3)),
+        pytest.param("numba", marks=pytest.mark.in_turns(10)),
+    ],
+    indirect=True,
 )
 def test_values_are_those_of_numpy(make, backend):
     arguments, results = make()
@@ -136,6 +142,7 @@ def test_values_are_those_of_numpy(make, backend):
             np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.in_turns(4)
 def test_quotients_beside_other_exponentials_have_one_maximum():
     """Weights are at most 1: no sum of them over the points needs a maximum over the points."""
     text = lines_of(triangular_mixture)
@@ -151,6 +158,7 @@ def test_scores_of_a_row_are_computed_once():
     assert not re.search(r"np.empty\(\((n, m|m, n)\)", text)
 
 
+@pytest.mark.in_turns(4)
 def test_memory_for_pairs_is_used_only_where_another_array_needs_as_much():
     arrays = re.findall(r"np.empty\(\(([^()]*)\)", lines_of(triangular_mixture))
     assert any(sorted(shape.split(", ")) == ["d", "m", "n"] for shape in arrays)

@@ -116,7 +116,14 @@ def arrays_for(arguments, size, dtype=float):
 
 @pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize(
-    "backend", ["llvm", "numpy", "uncompiled", pytest.param("numba", marks=pytest.mark.in_turns(10))], indirect=True
+    "backend",
+    [
+        "llvm",
+        "numpy",
+        pytest.param("uncompiled", marks=pytest.mark.in_turns(3)),
+        pytest.param("numba", marks=pytest.mark.in_turns(10)),
+    ],
+    indirect=True,
 )
 def test_values(make, backend):
     arguments, results = make()
@@ -128,6 +135,7 @@ def test_values(make, backend):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
 def test_values_in_single_precision_and_of_strided_arrays(make):
     arguments, results = make()

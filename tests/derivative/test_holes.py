@@ -166,6 +166,7 @@ def test_a_delta_under_a_sum_at_every_index(stride, multiple):
 forms = st.tuples(*[st.integers(-4, 4)] * 3, st.integers(-6, 6))
 
 
+@pytest.mark.in_turns(4)
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(forms, forms)
 def test_two_deltas_under_two_sums(first, second):

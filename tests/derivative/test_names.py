@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 import sympy
 from derivative_forms import same_form
 from every import every
@@ -195,6 +196,7 @@ names = st.sampled_from([i, j, k, p])
 reads = st.tuples(names, names)
 
 
+@pytest.mark.in_turns(4)
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(reads, reads, names, names, names, names)
 def test_random_names_everywhere(first, second, outer, inner, axis, by):

@@ -245,6 +245,7 @@ def test_powers(name):
                 check(total(POWERS[name]), variable, low=0.25)
 
 
+@pytest.mark.in_turns(8)
 def test_powers_compiled(thorough):
     every = total(sum(POWERS.values()))
     assert_derivative_exact(every, x, low=0.25, backends=("numba",))

@@ -272,6 +272,7 @@ def test_what_is_refused() -> None:
 # ---------------------------------------------------------------- text and source
 
 
+@pytest.mark.in_turns(4)
 def test_deep_chains_have_short_lines() -> None:
     expr = v
     for _ in range(10_000):

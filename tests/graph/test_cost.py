@@ -110,7 +110,7 @@ def test_second_derivatives_of_networks_grow_linearly(depth):
     assert hessian.largest in (d**2, d * n)
 
 
-@every("depth", [2, 5])
+@every("depth", [2, 5], turns=2)
 def test_four_ways_to_a_product_with_the_hessian_cost_the_same(depth):
     f, q = network(depth, td.sigmoid, skip=True)
     v = td.TensorSymbol("v", d)
@@ -391,6 +391,7 @@ def test_products_cost_no_more_than_they_must(name):
         np.testing.assert_allclose(value, td.evaluate(one, values), rtol=1e-9)
 
 
+@pytest.mark.in_turns(4)
 def test_a_norm_of_a_product_with_an_outer_product_is_differentiated_twice_by_vectors():
     """The matrix ``A B`` is a factor of twelve products, all of which are multiplied from a vector on."""
     A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, n))

@@ -131,6 +131,7 @@ def random_relation(rng):
     return rng.choice(relations)(term(0), term(0))
 
 
+@pytest.mark.in_turns(4)
 def test_random_relations_mean_the_same():
     def is_linear(expr):
         expr = sympy.expand(expr)
@@ -274,6 +275,7 @@ def test_products_of_indices_are_compared_as_integers_in_single_precision(backen
     np.testing.assert_array_equal(found, [[2, 1, 1, 1], [1] * 4, [1] * 4, [1] * 4])
 
 
+@pytest.mark.in_turns(4)
 def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
     # SymPy 1.14 takes Mod(n + Max(0, 2*i), 6) for Mod(n, 6).
     held = Max(0, Min(2 * i, N - 1))

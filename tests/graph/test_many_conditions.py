@@ -103,6 +103,7 @@ def test_cases_without_points_are_not_counted():
         assert len(td.gradient(total(holes), x).atoms(Ne)) == count - (tests == 0)
 
 
+@pytest.mark.in_turns(4)
 def test_graphs_of_many_conditions_grow_as_they_do():
     def nodes(name, q):
         reader = Reader(Graph())
@@ -124,6 +125,7 @@ def test_decisions_are_limited():
     assert DECISIONS_LIMIT <= 1000
 
 
+@pytest.mark.in_turns(4)
 def test_a_read_behind_many_conditions_is_refused_by_none_of_them():
     guarded = sum(Piecewise((x[3] * x[0] ** r, Ne(n, r) & (n >= 4)), (0, True)) for r in range(1, 90))
     run = td.lambdify([x], guarded, "numpy")

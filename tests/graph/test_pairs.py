@@ -47,6 +47,7 @@ def test_products_that_the_value_computes_serve_its_gradient():
     assert not squares(program)
 
 
+@pytest.mark.in_turns(4)
 def test_columns_are_vectors():
     """The products of native matrices, ``d d.T`` with a column ``d``, sum an axis of extent 1."""
     M, Z, one = (sympy.MatrixSymbol(name, n, width) for name, width in (("M", n), ("Z", c), ("one", 1)))
@@ -65,7 +66,7 @@ CONTAINED = {
 }
 
 
-@every("name", [*CONTAINED])
+@every("name", [*CONTAINED], turns=4)
 def test_values_read_the_products_of_their_gradients(name):
     """The value takes one more sum than the gradient: that of a product of arrays. Each of `count` products is needed
     for the gradient, or for the other one of two values.

@@ -107,12 +107,14 @@ def test_deep_nests_have_derivatives(left, right):
     assert np.isfinite(value) and len(str(parsed)) < 10_000
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(("left", "right", "by"), [("(", ")", "a"), ("-(", ")", "x"), ("", "+a", "a")])
 def test_ten_thousand_levels(left, right, by):
     parsed = td.parse(f"declare a 0 x 1 expression {left * 10_000}{by}{right * 10_000} derivative wrt {by}")
     assert parsed.expression == (10_001 * parsed.argument if right == "+a" else parsed.argument)
 
 
+@pytest.mark.in_turns(4)
 def test_deep_functions_of_whole_tensors():
     depth = 1_000
     parsed = td.parse(f"declare x 1 expression {'sin(' * depth}x{')' * depth} derivative wrt x")

@@ -308,6 +308,7 @@ def random_text(seed, size=8):
     return inputs.expression(inputs.random.choice((0, 0, 1, 1, 2, 2, 3)), size)
 
 
+@pytest.mark.in_turns(4)
 def test_random_texts_are_read_back_as_the_same_expression():
     read = 0
     for seed in range(INPUTS):
@@ -342,6 +343,7 @@ def test_random_texts_have_the_value_of_what_they_are_written_as():
     assert compared > 0.4 * INPUTS
 
 
+@pytest.mark.in_turns(4)
 def test_derivatives_of_random_texts_have_the_value_of_their_text():
     compared = 0
     for seed in range(DERIVATIVES):

@@ -1,6 +1,7 @@
 """Entries of comprehensions are written out where their terms cancel others: what is 0 is not printed."""
 
 import numpy as np
+import pytest
 import sympy
 
 import sympy_tensordiff as td
@@ -20,6 +21,7 @@ def test_the_entropy_of_a_dirichlet_distribution_leaves_no_difference_of_equal_t
     assert "polygamma(0" not in str(outside), gradient
 
 
+@pytest.mark.in_turns(4)
 def test_values_do_not_change():
     arrays = np.array([0.5, 1.5, 2.5]), np.array([1.0, 2.0]), np.array([0, 2])
     compiled = td.lambdify((g, c, place), (words - divergence, td.gradient(words - divergence, g)))

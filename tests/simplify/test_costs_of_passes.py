@@ -81,6 +81,7 @@ def derive(value, variables, tangent):
     td.hvp(value, variables[-1], tangent)
 
 
+@pytest.mark.in_turns(4)
 def test_passes_add_no_loop_to_functions_of_sparse_matrices_and_of_sums(monkeypatch):
     changes, growing = growing_steps(monkeypatch)
     for name, value in FUNCTIONS.items():

@@ -3,6 +3,8 @@
 import random
 from itertools import product
 
+import pytest
+
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.clamps import decide_clamps_of_rows
 from sympy_tensordiff.integer.extrema import maximum_of
@@ -46,6 +48,7 @@ def check(rows, facts):
     return True
 
 
+@pytest.mark.in_turns(4)
 def test_they_hold_at_the_same_points(thorough):
     changed = 0
     for seed in range(600 if thorough else 100):

@@ -49,7 +49,7 @@ DIVIDED = {
 }
 
 
-@every("name", [*FAR])
+@every("name", [*FAR], turns=4)
 def test_tails_of_powers_are_scaled_by_their_own_squares(name):
     formula, at = FAR[name]
     entry = td.TensorComprehension(formula.subs(s, x[i]), (i, n))

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 import sympy
 from every import every
 from sympy import Abs, Dummy, Idx, KroneckerDelta, Piecewise, Symbol, Tuple
@@ -60,7 +61,7 @@ def renamed(expr, pick):
     return expr.func(*args)
 
 
-@every("expr", EXPRESSIONS.values(), ids=EXPRESSIONS)
+@every("expr", EXPRESSIONS.values(), ids=EXPRESSIONS, turns=4)
 def test_names_do_not_matter(expr):
     form = td.canonical(expr)
     assert td.canonical(form) == form and form.free_symbols == expr.free_symbols
@@ -129,6 +130,7 @@ def test_as_dummy_and_dummy_eq_as_sympy_has_them():
     assert Tuple(ROW, i).dummy_eq(Tuple(total(A[i, k] * x[k], k), i))
 
 
+@pytest.mark.in_turns(4)
 def test_deep_chains_do_not_recurse():
     def chain(names):
         tensor = x

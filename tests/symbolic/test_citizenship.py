@@ -93,6 +93,7 @@ def test_copies(expr):
         assert twin.free_symbols == expr.free_symbols and str(twin) == str(expr)
 
 
+@pytest.mark.in_turns(4)
 def test_pickles_reach_processes_with_another_hash_seed(elsewhere):
     """There they are equal to, and hash as, what is built anew; and back again."""
     here = {name: (e, td.canonical(e), str(e), str(td.canonical(e))) for name, e in CITIZENS.items()}
@@ -116,7 +117,7 @@ def test_nothing_is_captured(expr):
                 assert agree(value(replaced, **{new.name: 1}), expected)
 
 
-@every_citizen
+@every("expr", CITIZENS, turns=4)
 def test_substitution(expr):
     both = expr.subs({c: s, s: c}, simultaneous=True)
     assert both.subs({c: s, s: c}, simultaneous=True) == expr
@@ -132,7 +133,7 @@ def test_substitution(expr):
         assert agree(value(fixed, small), value(expr))
 
 
-@every_citizen
+@every("expr", CITIZENS, turns=4)
 def test_names_of_bound_indices_are_no_part_of_it(expr):
     form = td.canonical(expr)
     assert not hasattr(expr, "canonical") or expr.canonical() == expr.as_dummy() == form

@@ -73,6 +73,7 @@ def test_what_is_index_notation_already():
     assert for_readers(shadowing) == distinct != shadowing
 
 
+@pytest.mark.in_turns(4)
 def test_the_work_on_chains_is_linear(monkeypatch):
     """A substitution leaves tensors alone that its indices are not free in, and what is below them."""
     visits = 0

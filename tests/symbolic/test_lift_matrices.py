@@ -242,6 +242,7 @@ def test_the_gradient_of_a_trace() -> None:
         assert_equal(evaluate(td.diff(expr, X), values, {n: 3, m: 3}), evaluate(ours, values, {n: 3, m: 3}), str(expr))
 
 
+@pytest.mark.in_turns(4)
 def test_gradients_that_are_matrices_have_the_values_of_the_tensors() -> None:
     matrices = 0
     for seed in range(30):

@@ -1,5 +1,6 @@
 """Index expressions as a person writes them: the same value, in an order that reads well."""
 
+import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ def index_expressions(draw):
     return draw(st.sampled_from((Max, Min)))(total, linear()) if draw(st.booleans()) else total
 
 
+@pytest.mark.in_turns(4)
 @settings(max_examples=25, deadline=None)
 @given(index_expressions(), st.lists(st.integers(-20, 20), min_size=3, max_size=3))
 def test_the_value_stays(index, values):

@@ -112,6 +112,7 @@ def test_sharing_is_kept():
     assert len(nodes_in([back])) < 1000
 
 
+@pytest.mark.in_turns(4)
 def test_deep_chains():
     whole = td.TensorSymbol("x", 4)
     for _ in range(500):
@@ -286,6 +287,7 @@ def test_random_programs(block):
             assert_equal(evaluate(other, given), expected, f"{seed}: {other}")
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("block", range(2))
 def test_random_programs_as_matrices(block):
     """As far as they are matrices."""
