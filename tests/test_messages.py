@@ -41,9 +41,7 @@ def matched() -> frozenset[Words]:
         if path == Path(__file__):
             continue
         own = path.is_relative_to(PACKAGE)
-        found = constants(
-            SourceFileLoader(path.stem, str(path)).get_code(path.stem)
-        )  # from its bytecode, if that is there
+        found = constants(SourceFileLoader(path.stem, str(path)).get_code(path.stem))  # its bytecode, if that is there
         strings += map(tracebacks, found) if own else found
     strings += [tracebacks(path.read_text(encoding="utf-8")) for path in (TESTS.parent / "docs").glob("*.md")]
     found = set()
