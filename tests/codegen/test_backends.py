@@ -71,7 +71,7 @@ def test_compiled_programs_by_hand(name):
     by_hand(name, "numba")
 
 
-@every("name", [n for n in CASES if n != "arithmetic"])
+@every("name", [n for n in CASES if n != "arithmetic"], turns=4)
 def test_single_precision_numpy(name):
     program, arguments = CASES[name]
     values = [
@@ -195,6 +195,7 @@ def test_nan_and_infinity_pass_without_warnings(backend):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, err_msg=name)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_a_sum_with_infinite_terms(backend):
     body = (*total("s", load("x", i), ("i", 0, N - 1)), store(Name("s")))

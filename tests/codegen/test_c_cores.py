@@ -103,6 +103,7 @@ def test_polygamma_of_compiled_code_at_its_poles():
     np.testing.assert_array_equal(got, [np.inf, -np.inf, np.inf, -np.inf, np.inf])
 
 
+@pytest.mark.in_turns(4)
 def test_polygamma_far_below_zero():
     """By three values at positive numbers, not by as many terms as the argument is large."""
     entries = td.TensorComprehension(sympy.polygamma(order[i], x[i]), (i, n))

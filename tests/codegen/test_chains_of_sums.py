@@ -30,6 +30,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", [*CHAINS])
 def test_sums_over_chains_of_matrices_take_products_with_vectors(name):

@@ -64,7 +64,10 @@ def test_values_are_kept_once(backend, temporaries):
 
 @pytest.mark.usefixtures("uncompiled")
 @every(
-    "body", [A[i, k], -A[i, k], A[i, k] - b[k], A[i, k] * b[k], abs(A[i, k])], ids=["read", "negative", "-", "*", "abs"]
+    "body",
+    [A[i, k], -A[i, k], A[i, k] - b[k], A[i, k] * b[k], abs(A[i, k])],
+    ids=["read", "negative", "-", "*", "abs"],
+    turns=4,
 )
 def test_what_is_rounded_once_is_not_kept(body):
     value = td.TensorComprehension(td.IndexedMax(body, (k, 0, m - 1)), (i, n))
@@ -227,7 +230,7 @@ MOVED = {
 
 
 @pytest.mark.usefixtures("uncompiled")
-@every("name", [*MOVED])
+@every("name", [*MOVED], turns=4)
 def test_equations_that_sympy_moves(name):
     """A `Piecewise` that is made anew moves the numbers of an equation to one side."""
     gradient = td.gradient(MOVED[name], x)

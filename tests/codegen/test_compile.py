@@ -54,6 +54,7 @@ def test_repr():
     assert repr(CompiledFunction(CASES["matmul"][0], "numpy")) == "<CompiledFunction(a, b) for numpy>"
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_pickle(backend):
     function = CompiledFunction(CASES["matmul"][0], backend)

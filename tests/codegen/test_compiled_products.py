@@ -37,6 +37,7 @@ def test_product(spec, factor):
     assert len(re.findall(r"(?:_ordered|product) = np\.empty", source)) == PRODUCTS[spec]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("start", range(0, 60, 20))
 def test_random_products(start):
     """Operands with diagonals, axes that one of them has alone, and results in any order."""

@@ -62,6 +62,7 @@ def test_a_table_is_filled_once(uncompiled):
 COMPILED = {(np.float64, None), (np.float32, True)}
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("parallel", [None, True, False])
 def test_calls_of_all_kinds(dtype, parallel, request):

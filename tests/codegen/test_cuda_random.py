@@ -11,6 +11,7 @@ import random_cuda
 
 
 # Of odd seeds at several sizes, extents of 1 among them; of even ones with all index maps and reductions.
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("seed", [1, 5, 8, 14])
 def test_random_functions_in_the_simulator(seed, simulator):
     assert simulator(random_cuda.simulate, seed) > 0

@@ -35,6 +35,7 @@ def test_cases(name):
     check(name, "numpy")
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", ["a branch", "by x: two conditions", "by x: nested"])
 def test_compiled_cases(name):
     """The text is that of CUDA, which runs them all."""

@@ -132,6 +132,7 @@ def gradient_of(name, u):
     return (moved - 2 * u.ndim * padded)[inner]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("tensor", [LINE, PLANE, BOX], ids=["line", "plane", "box"])
 @pytest.mark.parametrize("energy", [periodic, open_ends])
 def test_interiors_of_stencils_test_and_divide_nothing(energy, tensor):

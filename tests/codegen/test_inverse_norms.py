@@ -60,6 +60,7 @@ def test_products_with_a_tangent(name, backend):
     check_homogeneous(td.hvp(value, x, v), degree, backend, squared if name == "squares" else scales)
 
 
+@pytest.mark.in_turns(3)
 def test_deep_squares():
     """The 64th powers of small numbers: the norm is 1e-100, and every second derivative a number."""
     h = x

@@ -204,6 +204,7 @@ def test_other_exponents_are_no_products(body):
     assert "a product of matrices" not in td.lambdify([LEFT, B, x], value).plan
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", [0.1, 1, 30, 1000, 1e6])
 def test_products_of_exponentials_at_any_scale(scale, dtype):

@@ -77,6 +77,7 @@ def test_nothing_stays_of_what_nobody_holds(case, backend, monkeypatch):
     assert not any(module() for module in modules)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("backend", COUNT)
 def test_what_one_of_two_holds_stays(backend):
     one, values = kernel("elementary", backend)
@@ -125,6 +126,7 @@ def test_the_latest_stay_for_who_asks_again():
     assert len(leases._latest) == leases.RECENT
 
 
+@pytest.mark.in_turns(4)
 def test_functions_of_the_user_stay_compiled():
     mine = njit(lambda t: np.sin(t))
     function = td.lambdify([x], EXPRESSIONS["own functions"](2), "numba", functions={"h": mine}, parallel=False)

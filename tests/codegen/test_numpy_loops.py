@@ -241,7 +241,7 @@ ENDS = {
 }
 
 
-@every("reduction", REDUCTIONS)
+@every("reduction", REDUCTIONS, turns=4)
 @every("ends", [*ENDS])
 def test_running_reductions(ends, reduction):
     """One pass for all entries, where the range of one ends or begins; what is not finite stays with its entries."""

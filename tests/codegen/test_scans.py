@@ -94,6 +94,7 @@ def test_values(name):
                 np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12, err_msg=kind)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.usefixtures("uncompiled")
 def test_values_and_gradients(name):

@@ -92,7 +92,7 @@ def test_very_large_temporaries_are_given_back(monkeypatch):
     assert not isinstance(function._recent.run, scratch.Workspace)
 
 
-@every("name", ["scratch", "run_in", "run", "at", "panels", "first", "start", "t"])
+@every("name", ["scratch", "run_in", "run", "at", "panels", "first", "start", "t"], turns=4)
 def test_tensors_may_have_the_names_of_the_module(name):
     tensor = td.TensorSymbol(name, (n, m))
     value = td.einsum("ij,jk->ik", td.exp(td.einsum("ij,kj->ik", tensor, tensor)), tensor)

@@ -128,7 +128,7 @@ def test_extrema_of_segments(backend):
     assert (highest[2], lowest[2]) == (-np.inf, np.inf)
 
 
-@every("backend", ["numpy", "llvm"])
+@every("backend", ["numpy", "llvm"], turns=3)
 @pytest.mark.parametrize("function", ["1/u", "1/(2 + u**2)", "h/u"])
 def test_functions_of_the_sum_that_an_edge_reads(backend, function):
     """Their gradient has a sum over the edges of a segment with the greatest score of it, which is the same for all."""

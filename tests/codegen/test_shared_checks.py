@@ -38,6 +38,7 @@ def test_checks_grow_with_the_reads_not_with_the_loops_around_them():
     ]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_each_step_is_checked(wrong):
     """A letter outside of the alphabet, or a text that is too short, is refused at every step."""

@@ -63,6 +63,7 @@ def test_cases_on_cuda(name, simulator):
     simulator(check, name, "cuda")
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("backend", "times"), [("numpy", 30), ("numba", 2)])
 def test_random_products(backend, times):
@@ -121,6 +122,7 @@ def test_several_results_share_arrays():
         np.testing.assert_allclose(found, wanted)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_pickling(backend):
     function = pickle.loads(pickle.dumps(td.lambdify([S, x], td.einsum("ij,j->i", td.inv(S), td.exp(x)), backend)))
@@ -262,7 +264,7 @@ def test_logistic_forms_in_index_notation(backend):
         assert np.isfinite(wide).all(), name
 
 
-@every("name, backend", [*((name, "numpy") for name in LOGISTIC), ("two powers", "numba")])
+@every("name, backend", [*((name, "numpy") for name in LOGISTIC), ("two powers", "numba")], turns=3)
 def test_logistic_forms_in_single_precision(name, backend):
     function = td.lambdify([x], td.TensorComprehension(LOGISTIC[name][0], (i, n)), backend)
     assert np.isfinite(function(np.array([-1000, 1000], np.float32))).all()

@@ -163,6 +163,7 @@ def products_of(make):
     return [step for step in program_of(make).kernels if isinstance(step, ContractionStep)]
 
 
+@pytest.mark.in_turns(4)
 def test_a_sum_of_products_of_matrices_is_several_of_them():
     assert len(products_of(complex_product)) == 2
     assert len(products_of(rotary_scores)) == 6  # two for the scores, two for each gradient
@@ -200,6 +201,7 @@ def test_functions_that_scatters_add_are_vectors():
         np.testing.assert_allclose(compiled(given, places, 5), wanted, rtol=1e-13)
 
 
+@pytest.mark.in_turns(3)
 def test_equal_functions_of_double_sums_are_computed_once():
     arguments, results = splats()
     source = td.lambdify(arguments, results, "llvm", parallel=False).source.partition("def fill_result")[2]
