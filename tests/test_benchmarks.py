@@ -37,7 +37,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.in_turns(8)
 def test_all_rows_agree_with_numpy_by_hand(tmp_path: Path, in_turns: Callable) -> None:
     """With NumPy alone, at tiny sizes."""
-    names = in_turns(ROWS, 8)
+    names = in_turns(ROWS, 5)  # 5 and 8 have no common factor: the days of this test would else have the same rows
     file = tmp_path / "results.json"
     options = ("--compare-only", "--peers", "numpy", "--backends", "numpy", "--threads", "1", "--json", str(file))
     done = command("--quick", "--rows", *names, *options)
