@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.cost import CostModel
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.pairs import in_pairs
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.polynomials import grows_faster
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.products import counted
 
@@ -97,9 +101,26 @@ def _in_order(graph: Graph, node: Node) -> Node:
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, without the deltas."""
-    if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
+    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, without the deltas.
+
+    If these sums grow faster with the sizes than the einsums, which are multiplied in the cheapest order, all einsums
+    become products of two operands first: such a product has no fewer loops than its sum.
+    """
+    nodes = reachable(*roots)
+    if not any(_takes_sparse(graph, part) for part in nodes):
         return list(roots)
+    model = CostModel(graph, Hints().for_graph(roots, nodes))
+    given = model.growth(part for part in nodes if part.op == "tensor")
+    old, found = model.of(roots), _by_entries_everywhere(graph, roots)
+    new = model.of(found)
+    is_larger = grows_faster(new.stored, old.stored | given)
+    if is_larger or grows_faster(new.operations.growth, old.operations.growth):
+        return _by_entries_everywhere(graph, in_pairs(graph, roots, model.hints))
+    return found
+
+
+def _by_entries_everywhere(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with each einsum that has a sparse operand rewritten by `_by_entries`."""
     done: dict[Node, Node] = {}
     return [trampoline(_rewritten(graph, root, done)) for root in roots]
 
