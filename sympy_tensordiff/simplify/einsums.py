@@ -26,7 +26,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     """Return `roots` with sums and comprehensions rewritten as einsums (matrix products) where possible, except those
     in `written`, which the user wrote.
 
-    A comprehension that is used only transposed gets its axes in that order.
+    A comprehension that is used only transposed gets its axes in that order. Nothing is rewritten if operations or
+    memory would grow faster with the sizes.
 
     Nodes in `written` are the user's and stay as they are.
     """
@@ -44,7 +45,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
             new = _in_order(graph, new)
         if new is not node:
             changed[node] = new
-    return [changed.get(root, root) for root in roots]
+    results = [changed.get(root, root) for root in roots]
+    return list(roots) if changed and _grow_faster(graph, results, roots, nodes) else results
 
 
 def _is_made_by_program(node: Node, written: Collection[Node]) -> bool:
@@ -109,14 +111,21 @@ def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     nodes = reachable(*roots)
     if not any(_takes_sparse(graph, part) for part in nodes):
         return list(roots)
-    model = CostModel(graph, Hints().for_graph(roots, nodes))
-    given = model.growth(part for part in nodes if part.op == "tensor")
-    old, found = model.of(roots), _by_entries_everywhere(graph, roots)
-    new = model.of(found)
-    is_larger = grows_faster(new.stored, old.stored | given)
-    if is_larger or grows_faster(new.operations.growth, old.operations.growth):
-        return _by_entries_everywhere(graph, in_pairs(graph, roots, model.hints))
+    found = _by_entries_everywhere(graph, roots)
+    if _grow_faster(graph, found, roots, nodes):
+        return _by_entries_everywhere(graph, in_pairs(graph, roots, Hints()))
     return found
+
+
+def _grow_faster(graph: Graph, new: Sequence[Node], old: Sequence[Node], nodes: Sequence[Node]) -> bool:
+    """Return whether operations or memory of the roots `new` grow faster with the sizes than those of the roots `old`,
+    below which ``nodes`` are. Memory may grow as fast as that of the tensors in ``nodes``.
+    """
+    model = CostModel(graph, Hints().for_graph(old, nodes))
+    given = model.growth(node for node in nodes if node.op == "tensor")
+    before, after = model.of(old), model.of(new)
+    is_larger = grows_faster(after.stored, before.stored | given)
+    return is_larger or grows_faster(after.operations.growth, before.operations.growth)
 
 
 def _by_entries_everywhere(graph: Graph, roots: Sequence[Node]) -> list[Node]:
