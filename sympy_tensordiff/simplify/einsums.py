@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.cost import CostModel
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.pairs import in_pairs
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.polynomials import grows_faster
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.products import counted
 
@@ -22,7 +26,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     """Return `roots` with sums and comprehensions rewritten as einsums (matrix products) where possible, except those
     in `written`, which the user wrote.
 
-    A comprehension that is used only transposed gets its axes in that order.
+    A comprehension that is used only transposed gets its axes in that order. Nothing is rewritten if operations or
+    memory would grow faster with the sizes.
 
     Nodes in `written` are the user's and stay as they are.
     """
@@ -40,7 +45,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
             new = _in_order(graph, new)
         if new is not node:
             changed[node] = new
-    return [changed.get(root, root) for root in roots]
+    results = [changed.get(root, root) for root in roots]
+    return list(roots) if changed and _grow_faster(graph, results, roots, nodes) else results
 
 
 def _is_made_by_program(node: Node, written: Collection[Node]) -> bool:
@@ -97,9 +103,33 @@ def _in_order(graph: Graph, node: Node) -> Node:
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, without the deltas."""
-    if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
+    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, without the deltas.
+
+    If these sums grow faster with the sizes than the einsums, which are multiplied in the cheapest order, all einsums
+    become products of two operands first: such a product has no fewer loops than its sum.
+    """
+    nodes = reachable(*roots)
+    if not any(_takes_sparse(graph, part) for part in nodes):
         return list(roots)
+    found = _by_entries_everywhere(graph, roots)
+    if _grow_faster(graph, found, roots, nodes):
+        return _by_entries_everywhere(graph, in_pairs(graph, roots, Hints()))
+    return found
+
+
+def _grow_faster(graph: Graph, new: Sequence[Node], old: Sequence[Node], nodes: Sequence[Node]) -> bool:
+    """Return whether operations or memory of the roots `new` grow faster with the sizes than those of the roots `old`,
+    below which ``nodes`` are. Memory may grow as fast as that of the tensors in ``nodes``.
+    """
+    model = CostModel(graph, Hints().for_graph(old, nodes))
+    given = model.growth(node for node in nodes if node.op == "tensor")
+    before, after = model.of(old), model.of(new)
+    is_larger = grows_faster(after.stored, before.stored | given)
+    return is_larger or grows_faster(after.operations.growth, before.operations.growth)
+
+
+def _by_entries_everywhere(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with each einsum that has a sparse operand rewritten by `_by_entries`."""
     done: dict[Node, Node] = {}
     return [trampoline(_rewritten(graph, root, done)) for root in roots]
 

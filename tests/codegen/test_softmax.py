@@ -10,9 +10,10 @@ from every import every
 from oracle import expected
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.loops import Set
 from sympy_tensordiff.codegen.ir.programs import Kernel
 from sympy_tensordiff.codegen.ir.scalars import Operation
-from sympy_tensordiff.codegen.ir.walk import scalars
+from sympy_tensordiff.codegen.ir.walk import scalars, statements
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.run.results import fit
 
@@ -126,3 +127,53 @@ def test_shares_of_large_numbers(name):
 def test_shares_on_cuda(simulator):
     for name in ("softmax", "columns", "gradient of rows"):
         np.testing.assert_allclose(simulator(sums_of_shares, name, "cuda"), 1, rtol=1e-6)
+
+
+def shares_of(a):
+    power = np.exp(a - a.max(1, keepdims=True))
+    return power / power.sum(1, keepdims=True)
+
+
+# Tensors, their values, and whether their greatest entries are computed before the exponentials.
+BOUNDED = {
+    "tanh": (td.tanh(z), lambda a, b: np.tanh(a), False),
+    "a multiple": (16 * td.sin(z), lambda a, b: 16 * np.sin(a), False),
+    "too large a multiple": (800 * td.sin(z), lambda a, b: 800 * np.sin(a), True),
+    "a softmax": (td.softmax(z, axis=1), lambda a, b: shares_of(a), False),
+    "a choice": (
+        td.where(td.greater(y, 0), td.softmax(z, axis=1), td.sin(z)),
+        lambda a, b: np.where(b > 0, shares_of(a), np.sin(a)),
+        False,
+    ),
+    "other entries": (td.softmax(z, axis=1) + z, lambda a, b: shares_of(a) + a, True),
+    "a square": ((td.tanh(z) - td.cos(y)) ** 2, lambda a, b: (np.tanh(a) - np.cos(b)) ** 2, False),
+    "a reciprocal": (1 / td.sin(z), lambda a, b: 1 / np.sin(a), True),
+}
+
+
+def maxima(expression):
+    """The number of statements that take maxima."""
+    kernels = [step for step in build_program([z, y], expression).kernels if isinstance(step, Kernel)]
+    return sum(one.reduction == "max" for step in kernels for one in statements(step.body) if isinstance(one, Set))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@every("name", [*BOUNDED], turns=4)
+def test_bounded_entries_need_no_greatest_one(name, backend):
+    tensor, values, is_shifted = BOUNDED[name]
+    value = td.logsumexp(tensor, axis=1)
+    assert (maxima(value) > maxima(tensor)) == is_shifted
+    random = np.random.default_rng(3)
+    a, b = 5 * random.normal(size=(2, 4, 3))
+
+    def sums(a):
+        return np.logaddexp.reduce(values(a, b), axis=1)
+
+    units = 1e-6 * np.eye(a.size).reshape(-1, *a.shape)
+    slopes = [((sums(a + h) ** 2).sum() - (sums(a - h) ** 2).sum()) / 2e-6 for h in units]
+    wanted = sums(a), np.exp(values(a, b) - sums(a)[:, None]), np.reshape(slopes, a.shape)
+    compiled = td.lambdify([z, y], (value, td.softmax(tensor, axis=1), td.gradient(td.sum(value**2), z)), backend)
+    for found, one, tolerance in zip(compiled(a, b), wanted, (1e-13, 1e-12, 1e-5), strict=True):
+        np.testing.assert_allclose(found, one, rtol=tolerance, atol=tolerance * np.abs(one).max())
+    single = compiled(a.astype(np.float32), b.astype(np.float32))[0]
+    np.testing.assert_allclose(single, wanted[0], rtol=1e-3)

@@ -1,8 +1,9 @@
-"""Passes that do not ask the cost add no loop: by their construction, and for random functions.
+"""Passes that change products and sums add no loop and no array that grows faster: in random functions, too.
 
-- `merged_sums` joins sums over one range, each of which runs through all of it: what can be nested is nested before.
-- `without_sparse_operands` leaves products of dense operands as they are and takes a loop out of the others;
-  `as_einsums` builds einsums, whose order of multiplications is chosen afterwards.
+- `merged_sums` does not ask the cost: it joins sums over one range, each of which runs through all of it, and what can
+  be nested is nested before.
+- `without_sparse_operands` multiplies two operands at a time where sums over all would take more loops; `as_einsums`
+  keeps sums whose einsums would take more loops or memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 import pytest
 import sympy
 from cost_judge.generate import random_function
+from sparse_products import random_product
 
 import sympy_tensordiff as td
 from sympy_tensordiff.graph.contraction_order import Hints
@@ -61,6 +63,9 @@ def growing_steps(monkeypatch):
                 old, new = model.of(nodes), model.of(found)
                 if grows_faster(new.operations.growth, old.operations.growth):
                     growing.append((name, old.operations, new.operations))
+                given = model.growth(part for part in reachable(*nodes) if part.op == "tensor")
+                if grows_faster(new.stored, old.stored | given):
+                    growing.append((name, old.memory, new.memory))
             return found
 
         return run
@@ -103,6 +108,17 @@ def test_passes_add_no_loop_to_random_functions(monkeypatch, seeds):
         derive(function.expression(symbols), [wrt], td.TensorSymbol("tangent", wrt.shape))
         assert not growing, function.text()
     assert changes
+
+
+@pytest.mark.in_turns(4)
+@pytest.mark.parametrize("seeds", [range(start, start + 20) for start in range(0, 80, 20)], ids=str)
+def test_passes_add_no_loop_to_random_products_with_sparse_tensors(monkeypatch, seeds):
+    changes, growing = growing_steps(monkeypatch)
+    for seed in seeds:
+        value, wrt = random_product(seed)
+        derive(value, [wrt], td.TensorSymbol("tangent", wrt.shape))
+        assert not growing, (seed, value, wrt)
+    assert changes["without_sparse_operands"] > 10
 
 
 def test_a_step_that_adds_a_loop_is_found(monkeypatch):

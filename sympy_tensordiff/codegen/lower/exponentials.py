@@ -523,14 +523,18 @@ def bounded_size(node: Node) -> Any:
     """
     sizes: dict[Node, Any] = {}
     for part in reachable(node):
-        sizes[part] = _size_of(part, sizes)
+        sizes[part] = size_of(part, sizes)
     return sizes[node]
 
 
-def _size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
-    """Return a bound on the absolute value of `part`, given those of its arguments in ``sizes``; None if unknown."""
+def size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
+    """Return a bound on the absolute values of the entries of `part`, given those of its arguments in ``sizes``; None
+    if unknown.
+    """
     if part.op == "const":
         return abs(part.data)
+    if part.op in ("read", "comprehension", "guard"):
+        return sizes.get(part.args[0])
     if part.op == "call":
         values = record_of(part.data).values
         return None if values.low is None or values.high is None else max(abs(values.low), abs(values.high))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import sympy
 
@@ -24,7 +24,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Step,
 )
 from sympy_tensordiff.codegen.ir.rename import unique
-from sympy_tensordiff.codegen.lower.exponentials import finite, inverse_of_sum
+from sympy_tensordiff.codegen.lower.exponentials import MAX_BOUNDED_EXPONENT, finite, inverse_of_sum, size_of
 from sympy_tensordiff.codegen.lower.inverse_norms import with_scaled_vectors
 from sympy_tensordiff.codegen.lower.materialise import (
     arrays_of,
@@ -383,22 +383,49 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
     """
     rest, found = list(definitions), list[Definition]()
     names = {definition.name for definition in definitions}
+    works = {
+        definition.array: _Logarithm(graph, definition, taken, names)
+        for definition in definitions
+        if definition.entries is not None and definition.entries.op == "lse"
+    }
+    bounds = _bounds_of_entries(definitions, works)
     while rest:
         first = rest.pop(0)
-        if first.entries is None or first.entries.op != "lse":
+        work = works.get(first.array)
+        if work is None:
             found.append(first)
             continue
-        work = _Logarithm(graph, first, taken, names)
+        bound = bounds.get(work.tensor)
+        work.is_shifted = bound is None or bound > MAX_BOUNDED_EXPONENT
         shared = {id(one): new for one in rest if (new := work.with_shares(one.entries)) is not one.entries}
         rest = [replace(one, entries=shared.get(id(one), one.entries)) for one in rest]
         found += work.definitions(bool(shared))
     return found
 
 
+def _bounds_of_entries(definitions: Sequence[Definition], works: Mapping[Node, _Logarithm]) -> dict[Node, Any]:
+    """Return a dictionary from the arrays of `definitions` to bounds on the absolute values of their entries, where
+    known: 1 for ``tanh(u)`` and for a softmax. ``works`` maps the arrays of log-sum-exps to their rewriting.
+    """
+    sizes: dict[Node, Any] = {}
+    for definition in definitions:
+        if definition.entries is not None and definition.array not in works:
+            for part in reachable(definition.entries):
+                if part in sizes:
+                    continue
+                is_share = any(work.index(part) is not None for work in works.values())
+                sizes[part] = 1 if is_share else size_of(part, sizes)
+            sizes[definition.array] = sizes[definition.entries]
+    return sizes
+
+
 class _Logarithm:
     """The auxiliary arrays of one log-sum-exp of a tensor z: the maximum of z ("shift"), the exponentials of ``z -
-    shift`` ("power"), their sum ("total") and its inverse ("share").
+    shift`` ("power"), their sum ("total") and its inverse ("share"). There is no shift if `is_shifted` is false: the
+    entries of z are bounded, and no exponential overflows.
     """
+
+    is_shifted = True
 
     def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
         assert definition.entries is not None
@@ -455,16 +482,19 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the arrays for a log-sum-exp: the maximum ("shift"), the sum of the exponentials
-        ("total"), and last the log-sum-exp itself. With `is_shared`, for softmaxes that read them, the exponentials
-        ("power") and the inverse sum ("share") are arrays too.
+        """Yield the definitions of the arrays for a log-sum-exp: the maximum ("shift") unless the entries are bounded,
+        the sum of the exponentials ("total"), and last the log-sum-exp itself. With `is_shared`, for softmaxes that
+        read them, the exponentials ("power") and the inverse sum ("share") are arrays too.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]
         rows = ranges(inner, [self.tensor.shape[axis] for axis in self.summed])
         entry = graph.read(self.tensor, index)
-        yield self.defined("shift", finite(graph, graph.reduce("max", inner, rows, entry)))
-        power = graph.call(sympy.exp, (graph.add((entry, graph.neg(self.read("shift", index)))),))
+        shift = graph.zero
+        if self.is_shifted:
+            yield self.defined("shift", finite(graph, graph.reduce("max", inner, rows, entry)))
+            shift = self.read("shift", index)
+        power = graph.call(sympy.exp, (graph.add((entry, graph.neg(shift))),))
         if is_shared:
             yield self.defined("power", power)
             power = self.read("power", index)
@@ -472,7 +502,7 @@ class _Logarithm:
         total = self.read("total", index)
         if is_shared:
             yield self.defined("share", inverse_of_sum(graph, total))
-        value = graph.add((graph.call(sympy.log, (total,)), self.read("shift", index)))
+        value = graph.add((graph.call(sympy.log, (total,)), shift))
         yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
 
     def defined(self, what: str, value: Node) -> Definition:
