@@ -38,6 +38,11 @@ INTRINSICS = frozenset({"sqrt", "abs", "sin", "cos", "floor", "ceil", "log2", "l
 _TOTAL = CONDITIONS | EXTREMA | {"add", "mul", "neg", "pow", "sqrt", "abs", "select", "sign", "heaviside"}
 """The operations that may be computed for all entries of a vector, needed or not."""
 
+_CHEAP = EXTREMA | {"add", "mul", "neg", "abs", "real", "double"}
+
+MAX_UNCONDITIONAL_OPERATIONS = 4
+"""The branches of a select that take no more products and additions than these are both computed in vectors."""
+
 COMPARISONS = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}
 
 POWER = """\
@@ -155,7 +160,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         """
         is_free = isinstance(value, Number | Name) and isinstance(otherwise, Number | Name)
         if is_free or self.is_computed_unconditionally(condition, value, otherwise):
-            test = self.truth(condition) if is_free else self.truth_without_branches(condition)
+            is_total = self.is_branch_free and all(self.is_total(part) for part in subexpressions(condition))
+            is_safe = self.is_nearly_always_true(condition) or self.compares_data(condition)
+            test = self.truth_without_branches(condition) if is_total and is_safe else self.truth(condition)
             (one, other), kind = self.unify(self.scalar(value), self.scalar(otherwise))
             return self.new(f"select i1 {test}, {kind} {one}, {kind} {other}"), kind
         test = self.truth(condition)
@@ -171,19 +178,24 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def is_computed_unconditionally(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
-        """Return whether to compute ``value`` without a branch, so also where ``condition`` is false: then LLVM can
-        vectorise the loop. The condition must be true in nearly all iterations, and every part of ``value`` safe to
-        compute in all of them (`is_total`).
+        """Return whether to compute ``value`` and ``otherwise`` without a branch: then LLVM can vectorise the loop. All
+        parts of them and of ``condition`` must be safe to compute in all iterations (`is_total`). Also, the condition
+        must be true in nearly all iterations, or the branches take a few products and additions only, which a mask of
+        data selects.
 
         Behind a branch, LLVM would need masked reads, and most often decides against vectors: sums over triples of
-        atoms take 0.4 of the time.
+        atoms take 0.4 of the time, the sum of ``x[i]`` where ``m[i] > 0`` a tenth.
         """
-        return (
-            self.is_branch_free
-            and isinstance(otherwise, Number | Name)
-            and self.is_nearly_always_true(condition)
-            and all(self.is_total(part) for part in subexpressions(value))
-        )
+        if not self.is_branch_free or not all(
+            self.is_total(part) for one in (condition, value, otherwise) for part in subexpressions(one)
+        ):
+            return False
+        if isinstance(otherwise, Number | Name) and self.is_nearly_always_true(condition):
+            return True
+        if not self.compares_data(condition):
+            return False
+        parts = [part for one in (value, otherwise) for part in subexpressions(one) if isinstance(part, Operation)]
+        return len(parts) <= MAX_UNCONDITIONAL_OPERATIONS and all(part.function in _CHEAP for part in parts)
 
     def is_nearly_always_true(self, condition: Scalar) -> bool:
         """Return whether ``condition`` only says that integers differ, as ``i != j and i != k``; it is then true in
@@ -198,6 +210,24 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         found = [integer_form(argument) for argument in condition.arguments]
         return condition.function == "ne" and all(form is not None and not form.hidden() for form in found)
 
+    def compares_data(self, condition: Scalar) -> bool:
+        """Return whether ``condition`` compares real numbers only. It then says nothing about indices that would keep
+        the reads behind it in bounds.
+        """
+        if isinstance(condition, Name):
+            return condition.name in self.booleans and self.compares_data(self.booleans[condition.name])
+        if not isinstance(condition, Operation):
+            return False
+        if condition.function in ("and", "or", "not"):
+            return all(map(self.compares_data, condition.arguments))
+        return any(self.is_real(part) for part in subexpressions(condition))
+
+    def is_real(self, part: Scalar) -> bool:
+        """Return whether ``part`` is an entry of an array of real numbers, or a real number that the nest stores."""
+        if isinstance(part, Name):
+            return part.name in self.scalars and self.scalars[part.name][1] not in ("i1", "i64")
+        return isinstance(part, Load)
+
     def is_total(self, part: Scalar) -> bool:
         """Return whether ``part``, one node of an expression, may be computed in vectors also in iterations that do not
         need it: it never reads out of bounds, divides no integers, and calls no function without a vector form.
@@ -211,13 +241,17 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return isinstance(part, Number | Name | Identity)
 
     def truth_without_branches(self, condition: Scalar) -> str:
-        """Emit a condition, and return the text of its boolean (i1) value. All operands of an "and" are evaluated, so
-        that it needs no branch.
+        """Emit a condition, and return the text of its boolean (i1) value. All operands of "and" and "or" are
+        evaluated, so that they need no branches.
         """
-        if not isinstance(condition, Operation) or condition.function != "and":
+        if condition in (TRUE, FALSE) or not isinstance(condition, Operation):
+            return self.truth(condition)
+        if condition.function not in ("and", "or", "not"):
             return self.truth(condition)
         found = list(map(self.truth_without_branches, condition.arguments))
-        return reduce(lambda one, other: self.new(f"and i1 {one}, {other}"), found)
+        if condition.function == "not":
+            return self.new(f"xor i1 {found[0]}, true")
+        return reduce(lambda one, other: self.new(f"{condition.function} i1 {one}, {other}"), found)
 
     def condition_of(self, node: Operation) -> str:
         """Emit a comparison, "not", "and" or "or", and return the text of its boolean (i1) value. Operands of "and" and

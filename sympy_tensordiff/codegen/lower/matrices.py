@@ -278,13 +278,28 @@ class Matrices(Storage):
         least = 0 if split.slant is None else 1
         for label in labels:
             found = self._range(label, split)
-            if found is None or not is_implied(Constraint("ge", length(found) - least), self.facts):
+            if found is None:
                 return None
+            if not is_implied(Constraint("ge", length(found) - least), self.facts):
+                if split.slant is not None:
+                    return None
+                found = self._with_clamped_length(*found, creates=False)
             ranges[label] = found
         if (slant := split.slant) is None:
             return ranges
         is_long = all(self._volume([label], ranges) >= MIN_TRAPEZOID_ROWS for label in (slant.row, slant.term))
         return ranges if is_long and slant.row in (*first, *second) else None
+
+    def _with_clamped_length(self, low: Affine, high: Affine, *, creates: bool) -> tuple[Affine, Affine]:
+        """Return the range from `low` to `high` with an end that makes its length the size ``max(high - low + 1, 0)``;
+        unchanged if the length is never negative, or if no array has needed this size so far, unless it ``creates``
+        one.
+        """
+        extent = high - low + 1
+        if is_implied(Constraint("ge", extent), self.facts):
+            return low, high
+        size = self.clamped(extent, "t") if creates else self.known_clamped(extent)
+        return (low, high) if size is None else (low, low + size - 1)
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
         """Return the lowest and highest value of an index `label`, such as ``i + k``, in the loops of `split`; None if
@@ -345,6 +360,8 @@ class Matrices(Storage):
         which labels are rows, columns or summed over.
         """
         first, second = self._in_order(first, second, split)
+        if split.slant is None:  # a window may be longer than the axis along which it moves
+            ranges = {label: self._with_clamped_length(*found, creates=True) for label, found in ranges.items()}
         both, rows, columns, summed = split.roles(first, second)
         cost = self._cost(first, second, ranges, split)
         operands = []

@@ -379,7 +379,7 @@ class Storage:
         for low, high in zip(lows, candidate.highs, strict=True):
             extent = self._extreme(high, False, name) - low + 1
             if not is_implied(Constraint("ge", extent), self.facts):
-                extent = self._extreme((extent, Affine.of(0)), True, name)
+                extent = self.clamped(extent, name)
             extents.append(extent)
         return name, lows, extents
 
@@ -453,6 +453,16 @@ class Storage:
             return candidate
         reads = unconditional_reads(self.graph, candidate.node, known)
         return replace(candidate, rows=rest) if all(is_implied(row, known) for row in reads) else candidate
+
+    def clamped(self, extent: Affine, owner: str) -> Affine:
+        """Return the size ``max(extent, 0)``, named after `owner` if it is new: the length of an axis of `extent`
+        entries if that may be negative.
+        """
+        return self._extreme((extent, Affine.of(0)), True, owner)
+
+    def known_clamped(self, extent: Affine) -> Affine | None:
+        """Return the size ``max(extent, 0)`` if the program has it already, else None."""
+        return self._extremes.get((frozenset((extent, Affine.of(0))), True))
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
         """Return the maximum of `forms`, or the minimum without ``greatest``. A single form is returned itself. Several

@@ -1,0 +1,63 @@
+"""Functions behind a test of data, such as ``y[i] == 0``, are computed once, not again for each entry of a result."""
+
+import numpy as np
+import pytest
+import sympy
+from scipy.special import erfc
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.programs import Kernel
+from sympy_tensordiff.codegen.ir.scalars import Load, Operation
+from sympy_tensordiff.codegen.ir.walk import scalars
+from sympy_tensordiff.codegen.program import build_program
+
+i, j, p = td.indices("i j p")
+n, m = td.indices("n m")
+X, w = td.TensorSymbol("X", (n, m)), td.TensorSymbol("w", m)
+y = td.TensorSymbol("y", n, dtype=int)
+score = td.IndexedSum(X[i, j] * w[j], (j, 0, m - 1))
+
+
+def value(function, level):
+    """The sum of a function of the scores of the rows that have this level."""
+    return td.IndexedSum(sympy.Piecewise((function(score), sympy.Eq(y[i], level)), (0, True)), (i, 0, n - 1))
+
+
+CASES = {
+    "erfc": (lambda z: sympy.log(sympy.erfc(z)), lambda z: -2 / np.sqrt(np.pi) * np.exp(-(z**2)) / erfc(z)),
+    "tanh": (lambda z: sympy.exp(sympy.tanh(z)), lambda z: np.exp(np.tanh(z)) / np.cosh(z) ** 2),
+    "sin": (lambda z: 1 / (2 + sympy.sin(z)), lambda z: -np.cos(z) / (2 + np.sin(z)) ** 2),
+}
+"""Functions, and their derivatives in NumPy."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_functions_are_computed_once_for_each_row(name):
+    gradient = td.gradient(value(CASES[name][0], 2), w)
+    for kernel in build_program((X, w, y), gradient).kernels:
+        if isinstance(kernel, Kernel) and {part.array for part in scalars(kernel.body) if isinstance(part, Load)} >= {
+            "X"
+        }:
+            called = {part.function for part in scalars(kernel.body) if isinstance(part, Operation)}
+            assert (
+                not kernel.axes
+                or kernel.array != "result"
+                or called.isdisjoint({"erfc", "erfcx", "exp", "tanh", "sin", "cos", "cosh", "logistic_density"})
+            )
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, backend):
+    call = td.lambdify((X, w, y), td.gradient(value(CASES[name][0], 2), w), backend)
+    rng = np.random.default_rng(2)
+    for rows, columns in ((1, 1), (5, 3), (19, 11)):
+        x, weights, labels = (
+            rng.normal(size=(rows, columns)),
+            rng.normal(size=columns) / columns,
+            rng.integers(0, 4, rows),
+        )
+        wanted = x.T @ (CASES[name][1](x @ weights) * (labels == 2))
+        np.testing.assert_allclose(call(x, weights, labels), wanted, rtol=1e-11, atol=1e-12)
+        single = call(x.astype(np.float32), weights.astype(np.float32), labels)
+        np.testing.assert_allclose(single, wanted, rtol=1e-4, atol=1e-5)
