@@ -92,7 +92,8 @@ def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
     """Declare the ``ranges`` of symbols in ``signs``, and raise `SignUnknown` unless the function in ``outer``, of
-    these symbols, is proved to be defined there.
+    these symbols, is proved to be defined there. ``is_concave`` says whether a scalar is proved to be concave; this
+    narrows its range.
 
     If ``is_concave`` proves that a symbol's scalar is concave, its range is first narrowed to where logarithms and
     roots of it are defined.

@@ -36,7 +36,9 @@ def vjp(T: Scalar, wrt: TensorSymbol, cotangent: Scalar) -> TensorExpr:
 
 @overload
 def vjp(T: Scalar, wrt: Tensors, cotangent: Scalar) -> tuple[TensorExpr, ...]:
-    """Return a tuple with the pullback for each of several tensors, from one reverse sweep."""
+    """Return a tuple with the pullback of ``cotangent`` for each of several tensors in ``wrt``, from one reverse sweep.
+    ``T`` is the value that is differentiated.
+    """
 
 
 @overload
@@ -351,12 +353,14 @@ hooks.derivative.register(_entry_derivative)
 
 @overload
 def hessian(s: Scalar, wrt: TensorSymbol) -> TensorExpr:
-    """Return the second derivative with respect to one tensor, of shape ``wrt.shape + wrt.shape``."""
+    """Return the second derivative of the scalar ``s`` with respect to one tensor, of shape ``wrt.shape + wrt.shape``."""
 
 
 @overload
 def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]:
-    """Return the second derivative for several tensors as a tuple of rows of blocks, one block per pair of tensors."""
+    """Return the second derivative of the scalar ``s`` for several tensors as a tuple of rows of blocks, one block per
+    pair of tensors.
+    """
 
 
 @overload
@@ -368,8 +372,8 @@ def hessian(s: Scalar, wrt: Expression | Variables) -> Any:
 
 @explained
 def hessian(s: Any, wrt: Any) -> Any:
-    """The second derivative of a scalar, of shape ``wrt.shape + wrt.shape``; for several variables, a tuple of rows of
-    blocks.
+    """Return the second derivative of the scalar ``s``, of shape ``wrt.shape + wrt.shape``; for several variables, a
+    tuple of rows of blocks.
 
     Parameters
     ----------

@@ -101,8 +101,8 @@ def _leave_one_out(
     )
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
-        """Return the einsum of the cotangent `given` and the operands `others`, pairs of node and labels, with the
-        result labels `output`. The labels have the extents of the product that is differentiated.
+        """Return the einsum of the cotangent `given` and the operands `others`, each a node with its labels, with the
+        result labels `output`. The labels have the extents of the product that the enclosing function differentiates.
         """
         return contraction(graph, given, others, output, extents, certain=certain)
 
@@ -182,8 +182,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` for ``part`` as the cotangent of the node. ``part``
-            may be the whole cotangent, or one branch or term of it.
+            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, if ``part`` is
+            the cotangent of this node. ``part`` may also be one branch or term of the whole cotangent.
             """
             return pull(graph, node, part, position)
 

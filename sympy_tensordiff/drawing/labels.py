@@ -161,7 +161,7 @@ def _variable_text(variable: Variable, names: Names) -> str:
 
 def quotient_text(above: Affine, below: Affine, names: Names) -> str:
     """Return the quotient of the affine forms ``above`` and ``below`` as text, ``(i + 1)/2``, with parentheses where
-    needed.
+    needed. ``names`` maps variables to their names.
     """
     texts = [form_text(part, names) for part in (above, below)]
     return "/".join(text if text.isidentifier() or text.isnumeric() else f"({text})" for text in texts)

@@ -359,8 +359,9 @@ def _orders(
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the contraction path that first multiplies the operands numbered ``pair``, and then the rest in the
-    cheapest known order.
+    """Return the contraction path that first multiplies the two operands numbered ``pair``, and then the rest in the
+    cheapest known order. ``inputs`` are the labels of the operands, ``output`` those of the result; ``sizes`` has their
+    lengths.
     """
     others = [number for number in range(len(inputs)) if number not in pair]
     ((_, product),) = products_of_path(inputs, output, [pair])

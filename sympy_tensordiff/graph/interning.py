@@ -125,8 +125,9 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with the operation ``op``, its ``data``, the arguments ``args`` and the ``shape``: the
-        existing one if the graph has it, else a new one. So equal nodes are identical.
+        """Return the node of the operation ``op`` with its ``data``, arguments and ``shape``: the existing one if the
+        graph has it, else a new one. ``key`` stands for ``data`` in the table of nodes. ``own`` are the index forms or
+        constraints of the node itself.
 
         ``own`` are the index forms or constraints of the node itself.
 

@@ -116,9 +116,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record in ``computed`` the products that the new graph computes, with their numbers of uses. Return True if
-        all einsums must be split again: a product once seemed too expensive for multiplying out a sum, but is computed
-        in any case.
+        """Record in ``computed`` how often each product is used in the new graph below `roots`. Return True if all
+        einsums must be split again: a product seemed too expensive for multiplying out a sum, but is computed in any
+        case.
         """
         if not self.rejected:
             return False
@@ -215,7 +215,8 @@ class _Pairing(TermProducts):
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
         """Return ``(number of operations, new node)`` of an einsum with one or two labelled `operands` and the result
-        labels `output`. A sum among the operands is multiplied term by term if that is less work.
+        labels `output`. A sum among the operands is multiplied term by term if that is less work. ``extents`` maps
+        labels to extents.
 
         The sum and its terms need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an
         inverse is the solution of a system, which takes one sum as well as one term, unless the terms are outer
@@ -359,8 +360,8 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether an einsum takes fewer operations if the two equal products among its ``operands``, `shared`,
-        are computed as one array that is used twice.
+        """Return whether an einsum of ``operands`` takes fewer operations if two equal products in it are computed
+        once. `shared` has these products. ``output`` are the result labels; ``extents`` maps labels to extents.
         """
         axes, renamed = shared.axes
         zero = self.graph.zero

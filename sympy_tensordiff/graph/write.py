@@ -46,7 +46,9 @@ MAX_DEPTH = 50
 
 
 def write(reader: Reader, node: Node) -> Any:
-    """Return the SymPy expression of ``node``."""
+    """Return ``node`` as a SymPy expression. ``reader`` is the object that converted the user's expressions to the
+    graph; it knows their symbols.
+    """
     return write_all(reader, [node])[0]
 
 
@@ -291,8 +293,8 @@ class ExpressionWriter(TensorWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits ``(index, lowest, highest)`` of a reduction over `variables` in the range `rows`, outermost
-        first.
+        """Return the limits ``(index, lowest, highest)`` of the reduction `node` over `variables` in the range `rows`,
+        outermost first. ``body`` is not used.
         """
         limits = []
         for n, v in enumerate(variables):

@@ -242,8 +242,8 @@ def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
     memo: dict[tuple[Any, ...], Any] = {}
 
     def from_cache(env: Environment, *position: tuple[int, ...]) -> Any:
-        """Return ``compute(env, *position)``, from the cache ``memo`` if the same position and values of the free
-        symbols have occurred before.
+        """Return the result of ``compute``, which the enclosing function gets, at ``position`` for the symbol values
+        ``env``. The result is stored in ``memo`` and found there for equal arguments.
         """
         key = (*position, *[env.get(symbol) for symbol in free_symbols])
         if key not in memo:

@@ -200,8 +200,8 @@ def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
         return _evaluate_at_floats(function, [duals.to_float(number) for number in numbers])
 
     def slope(n: int, numbers: Sequence[Number]) -> Number:
-        """Return the partial derivative of the called function with respect to its argument number ``n``, at the
-        arguments ``numbers``.
+        """Return the partial derivative of the function, which the enclosing function compiles, with respect to its
+        argument number ``n``, at the arguments ``numbers``.
         """
         dummies, derivative = _partial_derivative(function, count, n)
         return compile_(derivative)(dict(zip(dummies, numbers, strict=True)))

@@ -254,7 +254,7 @@ class Accesses:
 
     def reads_in_forms(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors in the index forms `forms`, such as ``p[i]`` in ``x[p[i]]``; inner reads
-        first.
+        first. Each gets the context `around`, the constraints known there.
         """
         for entry in innermost_first(forms) if self.graph.integers else ():
             yield Access(self.graph.integers[entry.tensor], entry.index, around)

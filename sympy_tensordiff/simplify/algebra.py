@@ -309,8 +309,8 @@ def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, in
 
 
 def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
-    """Return the terms of the addition `node` to merge into it: sums, and multiples ``c*(a + b)`` whose multiplication
-    cancels signs or joins equal terms.
+    """Return the terms to merge into the addition `node`: sums, and multiples ``c*(a + b)`` whose multiplication
+    cancels signs or joins equal terms. ``uses`` counts the uses of nodes; a sum with several uses is not merged.
     """
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}

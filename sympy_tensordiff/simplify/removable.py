@@ -285,8 +285,8 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
     """Return the arguments of `node` that may be replaced by series one by one. If several factors of a product contain
-    exponentials, these factors are left out. `whole` maps each argument to its form without reads, in which
-    exponentials are found.
+    exponentials, leave these out. `whole` maps each argument to its form without reads; `parts` maps nodes to their
+    subexpressions.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels scale
     them together, and need all of them as they are.
@@ -456,9 +456,9 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 def _series_of_group(
     graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series, a polynomial in `variable`, replaces
-    it where ``abs(variable)`` is below the radius. None if the terms do not cancel near 0, or if their sum is accurate
-    already. ``few`` has the first coefficients.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series replaces it where ``abs(variable)``
+    is below the radius. None if the terms do not cancel near 0, or if the sum is accurate already. ``few`` has the
+    first coefficients.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -479,7 +479,8 @@ def _series_of_group(
 
 
 def variables_far_out(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variable]:
-    """Return the variables ``u = 1/b`` for which `node` may be expanded in a series for large ``b``.
+    """Return the variables ``u = 1/b`` for which `node` may be expanded in a series for large ``b``, a scalar or an
+    entry of an array. `parts` maps nodes to their subexpressions.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
@@ -541,7 +542,7 @@ def _joined_group(
 
 def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
     """Return the first `MAX_LETTERS` scalars and array entries b that occur in `node` under a power or in a logarithm.
-    They may be large; a series in 1/b is then used.
+    They may be large; a series in 1/b is then used. `parts` maps nodes to their subexpressions.
     """
     sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
     letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}

@@ -372,9 +372,9 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes and index arrays
-        along the others: ``x[rows, :]``. Return None if no axis can be read by a slice, or if the axes with index
-        arrays are not adjacent.
+        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes of the lengths
+        ``extents`` and index arrays along the others: ``x[rows, :]``. None if no axis has a slice, or if those with
+        index arrays are not adjacent.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [

@@ -237,7 +237,8 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
     """Return the bounds of `loop` that differ between the entries of a vectorised result: they contain the index of a
-    vectorised dimension, as ``j <= i`` does. In a pure dialect, bounds with an entry of an integer array count, too.
+    vectorised dimension in ``lanes``, as ``j <= i`` does. In a pure dialect, bounds with an entry of an integer array
+    count, too.
     """
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
@@ -246,8 +247,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Find the first constraint in `rows` that contains one vectorised dimension, reads no data, and shares this
-    dimension with no other constraint. Return ``((constraint,), others)``; ``((), ())`` if there is none.
+    """Find the first constraint in `rows` with one vectorised dimension of ``lanes``, without data, whose dimension is
+    in no other constraint. Return ``((constraint,), others)``; ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -343,8 +344,9 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append a line that combines the accumulator ``name`` with ``text``, an array expression of the same
-        dimensions: ``s += text`` for a sum, or the product, maximum or minimum that `reduction` says.
+        """Append a line to ``frame`` that combines the accumulator ``name`` with the array expression ``text``, as
+        `reduction` says: ``s += text`` for a sum. ``varies`` are the dimensions along which the text is known to have
+        entries.
 
         ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
@@ -489,8 +491,8 @@ class Additions:
 
     def print_running_reduction(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
         """Append code for ``loop`` as one pass of NumPy's ``accumulate`` and return True, if it is a running sum or
-        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is the loop over one range that
-        contains those of all entries.
+        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is a loop over the values of k
+        for all p.
 
         ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is subtracted again, so that infinities and
         nan only reach the entries that contain them. Return False for any other loop.

@@ -477,9 +477,9 @@ class KernelPrinter:
         frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return a pair for each axis of the array that a scatter fills, if it adds to distinct entries that form a
-        slice: the vectorised dimension along the axis (None for a single index), and the text of the slice for the
-        helper ``spread``. `images` are the indices of the entries.
+        """Return a pair for each axis of the array that a scatter fills: the vectorised dimension of ``lanes`` along it
+        (None: a single index), and the text of the slice. `images` are the indices. [] if the entries are not distinct
+        or do not form a slice.
 
         Return [] for other kernels, and if the entries do not form slices in the order of the dimensions.
         """

@@ -273,9 +273,9 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append C code that solves linear systems with a matrix, given by its triangular ``factors``, or with its
-        transpose if ``is_transposed``. ``source`` is the C text of an entry of the right sides, ``target`` that of an
-        entry of the solutions.
+        """Append C code that solves linear systems with a matrix, given by its triangular ``factors``
+        (``is_transposed``: its transpose). ``source`` is the C text of an entry of the right sides, ``target`` that of
+        the solutions. The first of ``axes`` is that of the matrix.
 
         ``axes`` are the axes of the columns; the first one is that of the matrix.
         """
@@ -341,7 +341,9 @@ class CProductPrinter:
         return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
 
     def start(self, view: Load) -> str:
-        """Return the C pointer to the first entry of an operand at the current values of the outer loops."""
+        """Return the C pointer to the first entry of the operand that ``view`` reads, at the current values of the
+        outer loops.
+        """
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
         return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 

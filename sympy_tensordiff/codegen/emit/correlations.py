@@ -26,8 +26,9 @@ def task_name(step: Correlation) -> str:
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions for a correlation: the first computes a single task, a part of the result, the
-    second runs all tasks, on several cores if ``is_parallel``.
+    """Return the texts of two functions for the correlation ``step``: the first computes one task, a part of the
+    result, the second runs all tasks, on several cores if ``is_parallel``. ``shapes`` maps arrays to shapes; ``names``
+    has names in the text.
     """
     found = tiling(step, shapes)
     assert found is not None
@@ -102,7 +103,9 @@ class _TiledCorrelation:
         return "\n".join(text.render())
 
     def tasks(self, lines: TextBlock, counts: str) -> None:
-        """Append the loop over all tasks; ``counts`` is ``range``, or ``prange`` for a parallel loop."""
+        """Append to ``lines`` the loop over all tasks, the parts of the correlation; ``counts`` is ``range``, or
+        ``prange`` for a parallel loop.
+        """
         tasks = self.tiles.tasks
         numbers = {axis: self.names.fresh(f"tasks{axis}") for axis in tasks}
         for axis in tasks:
@@ -203,7 +206,9 @@ class _TiledCorrelation:
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the C text of the offset in memory at which a tile begins in the array that `view` reads."""
+            """Return the C text of the offset in memory at which the tile of a block begins in the array that `view`
+            reads: that of the entry with 0 for the loop variables in ``zero``.
+            """
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def stride_text(view: Load, label: str) -> str:
@@ -235,7 +240,9 @@ class _TiledCorrelation:
         return " + ".join(terms) or "0"
 
     def extent(self, label: str, level: int = 0) -> str:
-        """Return the extent of ``label`` as text."""
+        """Return the extent of ``label`` as text, in parentheses if needed next to an operator of the precedence
+        ``level``.
+        """
         return self.printer.form(self.extents[label], level)
 
     def store(self, lines: TextBlock, sums: str) -> None:

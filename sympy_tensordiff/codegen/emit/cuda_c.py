@@ -188,7 +188,7 @@ class CudaLoopKernelPrinter(CudaCPrinter):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
-        block, and then the loop nest of one thread.
+        block, and then the loop nest ``body`` of one thread.
         """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = []
@@ -441,7 +441,7 @@ class CudaFile(CFile):
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """Yield the lines that launch ``found``, the printed kernel of a step, or call a recurrence. A launch that may
-        have no threads is guarded.
+        have no threads is guarded. ``functions`` returns the call of a step's function as text.
         """
         function, _, rest = functions(step).partition("(")
         if isinstance(step, Recurrence):

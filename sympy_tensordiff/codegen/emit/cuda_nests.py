@@ -76,7 +76,7 @@ class CudaPrinter(NestPrinter):
 
     def bound_text(self, form: Affine, level: int = CHOICE) -> str:
         """Return the text of a loop bound or number of threads: the name of a kernel parameter if the host passes its
-        value, else a formula.
+        value, else a formula, in parentheses if needed next to an operator of the precedence ``level``.
         """
         passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)
@@ -422,8 +422,8 @@ def _kernel_text(
 
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
-    """Return the CUDA device function that computes a kernel inside of a recurrence, if the whole loop over time runs
-    on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
+    """Return the CUDA device function that computes a kernel in a step of a recurrence, if the whole loop over time
+    runs on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
     """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)

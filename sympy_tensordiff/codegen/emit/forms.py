@@ -258,7 +258,9 @@ class TextBlock:
         return inner
 
     def render(self, depth: int = 0) -> list[str]:
-        """Return all lines, indented; an empty block becomes ``pass``."""
+        """Return all lines of this text block as text lines, indented by ``depth`` levels or more; an empty block
+        becomes ``pass``.
+        """
         lines: list[str] = []
         for item in self._items:
             if isinstance(item, str):

@@ -57,7 +57,9 @@ class Module:
         self._known: dict[str, str] = {}
 
     def declare(self, name: str, result: str, kinds: Sequence[str], attributes: str = "") -> str:
-        """Declare an external function, and return its symbol."""
+        """Declare an external function, and return its symbol. ``result`` and ``kinds`` are the LLVM types of its
+        result and its arguments; ``attributes`` are appended.
+        """
         self.declared[name] = f"declare {result} @{name}({', '.join(kinds)}){attributes}"
         return name
 

@@ -259,9 +259,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         factor: str,
     ) -> None:
-        """Emit loops for a small matrix product, in which the innermost loop reads contiguous entries. ``lengths`` are
-        the rows, columns and terms; ``pointers`` and ``steps`` are the first entries and row strides of the result and
-        of both operands; `turned` says which operands are stored transposed.
+        """Emit loops for a small matrix product times ``factor``. ``lengths`` are the numbers of rows, columns and
+        terms; ``pointers`` and ``steps`` are first entries and row strides of the result and both operands; `turned`
+        says which operands are stored transposed.
         """
         (out, left, right), (rows, columns, terms), (pitch, *steps) = pointers, lengths, steps
         has_columns = columns != "1"
@@ -314,9 +314,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         turned: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit a loop over blocks of rows of the triangular product ``step``. For each block, it computes one matrix
-        product over the summation indices that all rows of the block have. The block numbers run from ``ends[0]`` to
-        ``ends[1] - 1``.
+        """Emit a loop over blocks of rows of the triangular product ``step``, with one matrix product for each block.
+        ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
+        which operands are transposed. The block numbers are ``ends[0]`` to ``ends[1] - 1``.
 
         ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
         which operands are transposed.

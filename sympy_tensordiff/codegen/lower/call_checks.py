@@ -137,9 +137,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls in which the read `load` is out of bounds along `axis`: calls whose
-        sizes satisfy all constraints in `violation`. Raise `OutOfShapeError` at once if that is certain for all sizes
-        (`certain`).
+        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`: the read `load`,
+        in the graph `access`, is then out of bounds along `axis`. Raise `OutOfShapeError` at once if this is so for all
+        sizes (`certain`).
 
         If there are constraints `points`, a call is refused only if they have an integer solution.
         """

@@ -144,7 +144,9 @@ def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
 
 
 def _extent(planner: Planner, v: int, context: Context) -> Affine:
-    """Return the number of values of the loop variable `v` as a form in the sizes; `v` itself if that is unknown."""
+    """Return the number of values of the loop variable `v`, inside of the loops of `context`, as a form in the sizes;
+    `v` itself if that is unknown.
+    """
     found = planner.range(Affine.variable(v), context)
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 

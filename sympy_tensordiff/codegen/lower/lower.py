@@ -204,8 +204,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: an entry of a new array s of sums,
-        times the factors that do not depend on i. None if there are no such factors, or no such array.
+        """Return a sum ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``, for the code of `block`: an entry of a
+        new array s of sums, times the factors without i. None if there are no such factors, or no such array.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -317,9 +317,8 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node`, which only one branch of a choice uses, must not be evaluated where the condition of the
-        branch is false. It must not if it calls a user function, or if an array of it would take as many loops as the
-        branch, which may be taken rarely.
+        """Whether `node`, in the code of `block`, must be computed under the condition of a branch: only this branch
+        uses it, and it calls a user function, or would need as many loops as the branch.
         """
         around = next((one for one in block.outwards() if one.private is not None and node in one.private), None)
         if around is None:
@@ -428,9 +427,9 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the factors by which the terms of the running sum `node` change from entry to entry, such as ``a**(i -
-        j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries in one pass. ``summand`` is
-        the body of the sum.
+        """Record the factors by which the terms of the running sum `node`, with the body ``summand``, change from entry
+        to entry, such as ``a**(i - j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries
+        in one pass.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -456,8 +455,8 @@ class Lowering(Matrices):
     def _nest(
         self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
     ) -> tuple[loops.Statement, ...]:
-        """Return nested loops over `variables` around the statements `inside`. The body of each loop begins with the
-        statements of its block in `blocks`.
+        """Return nested loops over `variables`, with the bounds in the constraints `rows`, around the statements
+        `inside`. The body of each loop begins with the statements of its block in `blocks`.
         """
         statements = tuple(inside)
         for n in reversed(range(len(variables))):
@@ -469,9 +468,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction by `op`, ``Sum_{i, j} body`` into ``Sum_i (Sum_j body)``, if an array of the inner sums has
-        fewer axes than there are loops around them. Return ``(variables, constraints, body)`` of the outer reduction;
-        the arguments if there is no such split.
+        """Split a reduction ``Sum_{i, j} body`` (or another `op`) in the range `rows` into ``Sum_i (Sum_j body)``, if
+        an array of the inner sums has fewer axes than loops around them. Return ``(variables, rows, body)`` of the
+        outer reduction, or the arguments.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -85,8 +85,8 @@ class Matrices(Storage):
 
     def _distributed(self, node: Node, context: Context) -> list[tuple[Number, Chosen]]:
         """Split a sum `node` of several products, such as ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` over k, into one matrix
-        product for each term. Return ``[(coefficient, plan of the matrix product), ...]``; [] if a term is not a matrix
-        product.
+        product for each term. Return a list of pairs ``(coefficient, plan of the matrix product)``; [] if a term is not
+        a matrix product. `context`: the loops around.
 
         Only sums of products become several: their rounding errors are those of the products, while a difference of
         two entries may be exact.
@@ -451,8 +451,8 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
         """Return the orders of axes in which an array may store the operand `matrix` of a library call, the best one
-        first. `roles` are three groups of labels: batch labels, which both operands and the result have, those of
-        `matrix` only, and the summed ones.
+        first. `roles` are three groups of labels: batch labels, those of `matrix` only, and the summed ones. `ranges`
+        maps labels to their lowest and highest values.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
@@ -513,7 +513,8 @@ class Matrices(Storage):
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
         """Return the complete sum of `split`, given the entry ``product`` of its matrix product: multiply it by the
-        factors that are not in the matrix product, and sum it over the remaining variables.
+        factors that are not in the matrix product, and sum it over the remaining variables. ``ranges`` maps variables
+        to the ends of their loops.
 
         For a triangular sum, the terms near the diagonal that the matrix product lacks are added.
         """

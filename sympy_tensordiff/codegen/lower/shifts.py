@@ -229,8 +229,8 @@ class Shifts:
                 self.products[part] = found
 
     def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
-        """Return the sets of factors that two products in loop bodies have in common, the largest first: ``{exp(x),
-        1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. A factor is given as a pair ``(number of its
+        """Return the sets of factors that two products in the loop bodies ``places`` have in common, the largest first:
+        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. A factor is a pair ``(number of its
         structure, multiplicity)``.
 
         At least two of them call functions: one factor is stored itself, and to multiply again is no work.
@@ -399,8 +399,8 @@ class Shifts:
         return any(free >= node.free & variables for free in self._reads[node])
 
     def _instance(self, part: Node, context: Context) -> Instance | None:
-        """Return `part` as ``number*value``, with the value a function of a few index forms, like ``x[k + 1]`` as
-        ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers.
+        """Return `part` as ``number*value``, where the value is a function of a few index forms, like ``x[k + 1]`` as
+        ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers. `context` has the loops around.
         """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:
@@ -574,9 +574,9 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted along ``v`` so that the smallest shift is 0, as
-    ``u[Mod(v - 1, n)] + u[v]`` becomes ``u[v] + u[Mod(v + 1, n)]``. The new node has the old value at the index
-    ``start``, here ``Mod(v - 1, n)``. None if no read is shifted, or if ``v`` occurs elsewhere.
+    """Return ``(node, start)``: `node` with periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v +
+    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. `rows`
+    bound ``v``. None if no read is shifted.
 
     None also where ``v`` is not the index of a whole axis.
     """
@@ -596,8 +596,8 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return a read of a tensor with its periodic indices, such as ``Mod(v - 1, n)``, shifted so that the smallest
-        shift of ``v`` in all reads is 0. Other nodes are unchanged.
+        """Return a read of a tensor with its periodic indices of ``v``, such as ``Mod(v - 1, n)``, replaced by the
+        shifted ones in ``moved``, a dictionary of the enclosing function. Other nodes are unchanged.
         """
         if part.op != "read":
             return part

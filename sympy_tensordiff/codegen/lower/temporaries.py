@@ -235,8 +235,8 @@ class Storage:
         self.names.update(renamed)
 
     def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> Block:
-        """Prepare a new kernel that computes `body` in loops over `axes`, and return its outermost block of code. The
-        names and use counts of the previous kernel are reset.
+        """Prepare a new kernel that computes `body` in loops over `axes`, which have the lengths `extents`, and return
+        its outermost block of code. The names and use counts of the previous kernel are reset.
         """
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
@@ -342,8 +342,8 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: Context) -> list[StorageCandidate]:
-        """Return the candidates for an array that stores `node`. If a shift of the axes turns one into a known
-        candidate, so that both can share an array, the shifted one is added in front.
+        """Return the ways to store `node` in an array, inside of the loops of `context`. If a shift of the axes turns
+        one into a known way, so that both nodes can share an array, the shifted one is added in front.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads

@@ -44,7 +44,7 @@ _lock = threading.Lock()
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
     """Return the module made from the text ``source``. If it was loaded before, with the same ``versions`` of compilers
-    and packages, it comes from a cache; with `own`, it is always a new one, to which the caller may add.
+    and packages, it comes from a cache; with `own`, it is a new one. Without `on_disk`, the module has no file.
 
     Without `on_disk`, the module has no file.
     """

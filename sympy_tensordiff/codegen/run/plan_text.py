@@ -37,7 +37,7 @@ class Plan(str):
     __slots__ = ()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """IPython's hook for text output: the lines of the text."""
+        """IPython's hook for text output: print the lines of this text on ``printer``. ``cycle`` is not used."""
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
@@ -103,9 +103,9 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores or as partial
-    sums. ``bounded`` is the scheduled program, ``fused`` the same after fusion. `fallback`: why Numba compiles it
-    instead of LLVM, or "".
+    """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores (``parallel``:
+    the user's choice) or as partial sums. ``bounded`` is the scheduled program, ``fused`` the same after fusion.
+    `fallback`: why LLVM is not used, or "".
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]

@@ -141,7 +141,7 @@ def check_out(
 
 
 def _overlaps_itself(out: NDArray[Any]) -> bool:
-    """Return whether two entries of an array share memory."""
+    """Return whether two entries of the array ``out`` share memory."""
     places = np.zeros((), np.int64)
     for length, stride in zip(out.shape, out.strides, strict=True):
         places = np.add.outer(places, np.arange(length) * stride)

@@ -64,7 +64,7 @@ def names_in(forms: Iterable[Affine]) -> set[str]:
 
 
 def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
-    """Return the shape of a shared array."""
+    """Return the shape of the array in shared memory that ``alloc`` declares."""
     return tuple([end.lows[0].form for end in alloc.shape])
 
 

@@ -306,9 +306,9 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)`` for dividing the correlation ``step`` into tasks for threads: the axes of its result
-    along which the tasks differ. If the last of these has a composite index such as ``i + k``, ``label`` is the index
-    that each task solves for, ``k``; else it is None.
+    """Return ``(axes, label)`` for dividing the correlation ``step`` into tasks: the axes of its result along which
+    they differ, and an index that each task solves for, or None. ``row`` and ``lane`` label the rows and lanes of a
+    block; ``own`` maps labels to axes.
 
     ``row`` and ``lane`` are the labels of the rows and the vector lanes of a block, and ``lengths`` has the length of
     each label. ``own`` maps a label that alone is the index of an axis of the result to this axis.

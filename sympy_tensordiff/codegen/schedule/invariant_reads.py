@@ -48,9 +48,9 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Store each entry that the inner loops of `body` read repeatedly in a scalar before them, and let them read
-        the scalar. Return the new statements. `body` is inside of the loop over `variable`, or is a whole nest if this
-        is "".
+        """Store each entry that the inner loops of `body` read repeatedly in a scalar before them, and return the new
+        statements. `variable` is that of the loop with the body `body`, or "". ``known`` maps stored entries to their
+        scalars; ``rows`` are known constraints.
 
         ``known`` maps entries that are already stored to their scalars; ``rows`` are the constraints known there. An
         entry that may be out of bounds is not read before the loops.
@@ -128,8 +128,8 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
         return one.substitute(data)
 
     def part_with_names(one: Scalar) -> Scalar:
-        """Return `one`, a node of a scalar expression, with names in place of array entries in ``known``: of `one`
-        itself, or of entries in its index. Other nodes are unchanged.
+        """Return the scalar expression `one` with a name in place of the array entry that it reads, if ``known``, the
+        dictionary of the enclosing function, has a name for it. In other reads, replace entries in the index.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form_with_names(one.form))

@@ -231,9 +231,9 @@ def _rescale(
     terms: Sequence[Statement],
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return the statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
-    ``change``. They multiply the sums by ``exp(change)``; if this would lose digits, the statements ``terms`` compute
-    the sums again.
+    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
+    ``change``: they multiply by ``exp(change)`` or, if this would lose digits, run ``terms``, which sum again. `parts`
+    are pairs ``(new, old)`` of parts of m.
 
     `parts` are pairs of the new and the old value of each term of m; ``fresh`` returns new names.
     """
@@ -320,8 +320,9 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return the code that replaces a loop in three parts: statements that compute its ends, a loop in steps of
-    ``count`` with the body ``inside``, and a list with a loop over the remaining iterations, empty if none remain.
+    """Return the code that replaces ``loop`` in three parts: statements that compute its ends, a loop in steps of
+    ``count`` with the body ``inside``, and a list with a loop over the remaining iterations. ``fresh`` returns a new
+    name.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1

@@ -189,9 +189,9 @@ def totals(
     start: Set,
     fresh: Fresh,
 ) -> list[Statement]:
-    """Return statements by which each of `count` neighbouring threads gets the totals of their partial sums. ``parts``
-    maps the name of each total to that of the partial sum, ``places`` to its entries in shared memory by thread.
-    ``start`` initialises the sum, maximum or minimum.
+    """Return statements by which each of `count` neighbouring threads, of which ``t`` is one, gets the totals of their
+    partial sums. ``parts`` maps names of totals to partial sums, ``places`` to their entries in shared memory.
+    ``start`` initialises a total.
 
     The threads of a warp exchange their sums, and store them for the other warps. ``t`` is the number of the thread.
     """

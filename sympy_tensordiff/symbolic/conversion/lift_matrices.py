@@ -185,7 +185,9 @@ def _slice(expr: Any, lift: Lift) -> Any:
     column, _, right = map(lift, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)`` of a matrix slice as an entry of the matrix from which the slice is cut."""
+        """Return the entry ``(i, j)`` of a matrix slice as the entry of ``tensor``, the matrix from which it is cut, at
+        ``(down*i + row, right*j + column)``. These numbers are values of the enclosing function.
+        """
         return entry_through_views(tensor, (down * i + row, right * j + column))
 
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)

@@ -292,8 +292,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
 
         def parts_to_enter(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` in which to replace symbols by ``rule``, the substitution of the
-            enclosing function; () for a sum or comprehension in which none of the replaced symbols is free.
+            """Return the arguments of ``node`` in which to replace symbols by the dictionary ``rule`` of the enclosing
+            method. () for a sum or comprehension that contains none of the replaced symbols as a free symbol.
             """
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)

@@ -117,7 +117,9 @@ class ExtremumForms(ReductionForms):
         return "max" if isinstance(self.node, IndexedMax) else "min"
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        r"""Return ``\max`` or ``\min`` in LaTeX with all ranges as its subscript, as the only item of a list."""
+        r"""Return a list with one text: ``\max`` or ``\min`` in LaTeX with all ranges of the reduction as its
+        subscript. ``this`` is the indexed maximum or minimum; ``printer`` is SymPy's.
+        """
         below = []
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")

@@ -136,8 +136,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call``, or only its last value for ``last``.
-    None unless its only state is one number with the step ``s + f(x, t)`` or ``s*f(x, t)``.
+    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps, with the next
+    states ``updates``; for ``last`` only its last value. None unless its state is one number, with a step like ``s +
+    f(x, t)`` or ``s*f(x, t)``.
 
     ``updates`` are the expressions of the next states, ``length`` is the number of steps; with ``reverse`` it runs
     backwards.
