@@ -231,8 +231,6 @@ class ConvexityRules:
         proof terms. Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces. Raise `SignUnknown` if a
         pivot may be negative.
 
-        Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces.
-
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.
 

@@ -353,7 +353,7 @@ hooks.derivative.register(_entry_derivative)
 
 @overload
 def hessian(s: Scalar, wrt: TensorSymbol) -> TensorExpr:
-    """Return the second derivative of the scalar ``s`` with respect to one tensor, of shape ``wrt.shape + wrt.shape``."""
+    """Return the second derivative of the scalar ``s`` for one tensor ``wrt``, of shape ``wrt.shape + wrt.shape``."""
 
 
 @overload

@@ -92,7 +92,7 @@ class ThroughNames:
         """Return a list of the tangent of `value`, or of None if it is 0. ``moves`` maps each variable to a list of
         tangents, whose sum is its tangent. ``written(work, [node])`` converts the node of the tangent to an expression.
 
-        ``written(work, [node])`` makes this list from the node of the tangent in ``work``, a new `Differentiation`.
+        The node is one of ``work``, a new `Differentiation`.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)

@@ -187,8 +187,6 @@ class BlockKernel:
         """Return the slice of ``tensor`` along ``axis`` that contains all ``ranges`` of indices read there; None for
         the whole axis. ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
         Raise `UnsupportedError` if a range is unknown (None) and the axis is split.
-
-        ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:

@@ -249,8 +249,6 @@ class ResultSplitter:
         """Return a dictionary from sets of block loops to terms, whose sum is ``expr``. Each term is computed for each
         block, and summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and block loops
         around ``expr``.
-
-        ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
@@ -295,8 +293,8 @@ class ResultSplitter:
         terms, each summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and the block
         loops around ``expr``.
 
-        One factor can be split, if it is the only sum with terms over blocks. ``binders`` and ``active`` are the index
-        ranges and the block loops around ``expr``.
+        One factor can be split, if it is the only sum with terms over blocks. A factor that cannot be split so is first
+        computed as an array of its own (a stage).
         """
         split_factors = []
         for factor in expr.args:

@@ -164,8 +164,7 @@ class _LatticeAxes:
         False if they do not fit. Points in ``large`` are drawn larger. ``slope`` is 1 if the line through the points
         rises, else -1.
 
-        Points in ``large`` are drawn larger. ``slope``, 1 or -1, says whether a line through the points, which the
-        texts avoid, rises or falls.
+        The line through the points, which the texts avoid, has this slope.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):

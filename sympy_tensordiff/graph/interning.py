@@ -129,9 +129,7 @@ class NodeTable:
         graph has it, else a new one. ``key`` stands for ``data`` in the table of nodes. ``own`` are the index forms or
         constraints of the node itself.
 
-        ``own`` are the index forms or constraints of the node itself.
-
-        ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
+        The free variables of the node are those of ``own`` and of the arguments.
         """
         # Nodes hash and compare by identity; arguments whose order does not matter are sorted.
         in_any_order = key is args or (op == "call" and data in EXTREMA)

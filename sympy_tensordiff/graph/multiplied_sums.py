@@ -35,8 +35,7 @@ def multiplied_sums(
     is a sum with several uses (``is_shared(S)``), ``C`` the einsum of the others. Axis ``n`` of the einsum is axis
     ``order[n]`` of the result.
 
-    The axis ``n`` of the einsum is the axis ``order[n]`` of the result. The other operands have all axes that the sum
-    does not have, and none of them is another such sum of matrices.
+    The other operands have all axes that the sum does not have, and none of them is another such sum of matrices.
     """
     rank = len(order)
 

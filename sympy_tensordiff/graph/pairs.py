@@ -221,11 +221,6 @@ class _Pairing(TermProducts):
         The sum and its terms need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an
         inverse is the solution of a system, which takes one sum as well as one term, unless the terms are outer
         products: then it is one of vectors.
-
-        A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
-        need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
-        of a system, which takes one sum as well as one term, unless the terms are outer products: then it is one of
-        vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
         operands = [operand if operand[0] in self.written else _untransposed(operand) for operand in operands]

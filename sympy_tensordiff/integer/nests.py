@@ -219,8 +219,8 @@ def _project_out(
     multiples: bool,
 ) -> tuple[Constraint, ...]:
     """Eliminate ``variable`` from the constraints ``system``: return the constraints on the variables ``outer`` that
-    these imply, without redundant ones. ``known`` hold already. `multiples`: use rows in which a symbol multiplies the
-    variable, too.
+    these imply, without redundant ones. ``known`` are constraints that hold already. With `multiples`, rows in which a
+    symbol multiplies the variable are used, too.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.

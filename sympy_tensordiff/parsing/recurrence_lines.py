@@ -174,8 +174,8 @@ class Lines:
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
         """Return a dictionary from `names` to their values after one step, as expressions in the states before
-        (`variables`) and in the current ``rows`` of sequences, where new ones are added. `is_reversed`: the steps run
-        backwards.
+        (`variables`) and in the current ``rows`` of sequences, where new ones are added. With `is_reversed`, the steps
+        run backwards.
         """
         values: dict[str, Any] = {}
         for name in names:

@@ -81,7 +81,7 @@ def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
     0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. `w` is ``-abs(u)``. None for another
     form.
 
-    For a divisor ``1/d``, these are the formulas of ``d``. ``w`` is ``-abs(u)``.
+    For a divisor ``1/d``, these are the formulas of ``d``.
     """
     exponent = _exponent(factor)
     base = factor.args[0] if factor.op == "pow" else factor

@@ -553,8 +553,7 @@ def _content_of(
     denominator; with `common`, also common factors. With `greatest`, all terms must have a divisor that is taken out,
     except the divisors `cancelled`.
 
-    With `greatest`, a divisor is included only if all terms have it. Divisors in `cancelled` are taken out even if only
-    some terms have them.
+    Divisors in `cancelled` are taken out even if only some terms have them.
     """
     if not polynomial:
         return Term(Fraction(1), {})

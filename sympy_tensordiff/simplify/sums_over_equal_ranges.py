@@ -105,11 +105,8 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
     """Return `addition` with sums over equal ranges merged if the factors in front of them are equal: ``c*Sum_i a[i] +
-    c*Sum_j b[j]`` becomes ``c*Sum_i (a[i] + b[i])``, `levels` deep. `selected`: guards ``[p == a[t]]`` count as
+    c*Sum_j b[j]`` becomes ``c*Sum_i (a[i] + b[i])``, `levels` deep. With `selected`, guards ``[p == a[t]]`` count as
     factors. `sizes` are not indices.
-
-    With `selected`, guards by an equation ``p == a[t]`` count as factors. The variables in `sizes` are sizes, not
-    indices.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -197,10 +194,7 @@ def _merge_group(
 ) -> list[Node]:
     """Return the sums in `group`, all over the same range, with those merged that have common factors: ``Sum_i
     a[i]*b[i] + Sum_i a[i]*c[i]`` becomes ``Sum_i a[i]*(b[i] + c[i])``. Inner additions are merged, too, `levels` deep.
-    `selected`: guards ``[p == a[t]]`` count as factors.
-
-    Additions inside of the summands are merged, too, `levels` deep. With `selected`, guards by an equation
-    ``p == a[t]`` count as factors.
+    With `selected`, guards ``[p == a[t]]`` count as factors.
     """
     variables, rows, _ = graph.open(group[0].node)
     bodies = []

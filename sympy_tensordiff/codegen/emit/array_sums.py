@@ -347,8 +347,6 @@ class Additions:
         """Append a line to ``frame`` that combines the accumulator ``name`` with the array expression ``text``, as
         `reduction` says: ``s += text`` for a sum. ``varies`` are the dimensions along which the text is known to have
         entries.
-
-        ``varies`` are dimensions along which the text has entries, as far as that is known.
         """
         function, operator = FUNCTIONS[reduction]
         if self.values.dialect.is_pure:
@@ -494,8 +492,7 @@ class Additions:
         product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is a loop over the values of k
         for all p.
 
-        ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is subtracted again, so that infinities and
-        nan only reach the entries that contain them. Return False for any other loop.
+        Nothing is subtracted again, so that infinities and nan only reach the entries that contain them.
         """
         lanes, add = frame.lanes, self.single_addition(loop.body, frame)
         tied = tied_rows(loop, lanes, self.values.dialect)

@@ -481,7 +481,8 @@ class KernelPrinter:
         (None: a single index), and the text of the slice. `images` are the indices. [] if the entries are not distinct
         or do not form a slice.
 
-        Return [] for other kernels, and if the entries do not form slices in the order of the dimensions.
+        [] also for other kernels than scatters, and if the slices are not in the order of the dimensions. The texts are
+        for the helper ``spread``.
         """
         found: list[tuple[Span | None, str]] = []
         if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:

@@ -273,11 +273,11 @@ class CLibraryCallPrinter:
     def solved(
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
-        """Append C code that solves linear systems with a matrix, given by its triangular ``factors``
-        (``is_transposed``: its transpose). ``source`` is the C text of an entry of the right sides, ``target`` that of
-        the solutions. The first of ``axes`` is that of the matrix.
+        """Append C code that solves linear systems with a matrix, given by its triangular ``factors``, or with its
+        transpose. ``source`` is the C text of an entry of the right sides, ``target`` that of the solutions. The first
+        of ``axes`` is that of the matrix.
 
-        ``axes`` are the axes of the columns; the first one is that of the matrix.
+        ``axes`` are the axes of the columns.
         """
         columns = self.array("columns", [extent for _, extent in axes])
         own = self.entry(columns, [name for name, _ in axes])

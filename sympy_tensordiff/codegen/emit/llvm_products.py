@@ -318,8 +318,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
         which operands are transposed. The block numbers are ``ends[0]`` to ``ends[1] - 1``.
 
-        ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
-        which operands are transposed.
+        Each product is over the summation indices that all rows of the block have.
         """
         _, _, _, own, other, summed = found
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))

@@ -85,8 +85,8 @@ class Matrices(Storage):
 
     def _distributed(self, node: Node, context: Context) -> list[tuple[Number, Chosen]]:
         """Split a sum `node` of several products, such as ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` over k, into one matrix
-        product for each term. Return a list of pairs ``(coefficient, plan of the matrix product)``; [] if a term is not
-        a matrix product. `context`: the loops around.
+        product for each term. Return pairs ``(coefficient, plan of the matrix product)``; [] if a term is not a matrix
+        product. `context` has the loops around.
 
         Only sums of products become several: their rounding errors are those of the products, while a difference of
         two entries may be exact.

@@ -49,8 +49,8 @@ def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: a formula, and terms like
-    ``y[p[k]] += v[k]``, which are added to entries that data select. ``rows`` and ``guard`` bound the axes. ``stores``:
-    inner sums may be stored.
+    ``y[p[k]] += v[k]``, which are added to entries that data select. ``rows`` and ``guard`` bound the axes. With
+    ``stores``, inner sums may be stored in arrays.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is

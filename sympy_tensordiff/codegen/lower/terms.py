@@ -395,7 +395,7 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
     ...)``. With `large`, include calls that depend on more indices than each array that they read. Calls only in
     branches of the selects `choices` do not count.
 
-    Calls only in branches of the stored `choices` do not count, since one branch is computed.
+    Only one branch of a stored select is computed. In the result, indices have standard names.
     """
     places: Counter[Node] = Counter()
 

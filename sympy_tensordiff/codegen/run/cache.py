@@ -46,7 +46,7 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
     """Return the module made from the text ``source``. If it was loaded before, with the same ``versions`` of compilers
     and packages, it comes from a cache; with `own`, it is a new one. Without `on_disk`, the module has no file.
 
-    Without `on_disk`, the module has no file.
+    With `own`, the caller may add to the module; other modules are shared.
     """
     own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()

@@ -103,9 +103,9 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores (``parallel``:
+    """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores (``parallel`` is
     the user's choice) or as partial sums. ``bounded`` is the scheduled program, ``fused`` the same after fusion.
-    `fallback`: why LLVM is not used, or "".
+    `fallback` says why LLVM is not used, or "".
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]

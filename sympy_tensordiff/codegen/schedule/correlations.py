@@ -310,8 +310,8 @@ def _tasks(
     they differ, and an index that each task solves for, or None. ``row`` and ``lane`` label the rows and lanes of a
     block; ``own`` maps labels to axes.
 
-    ``row`` and ``lane`` are the labels of the rows and the vector lanes of a block, and ``lengths`` has the length of
-    each label. ``own`` maps a label that alone is the index of an axis of the result to this axis.
+    ``lengths`` has the length of each label. ``own`` has labels that alone are the index of an axis of the result.
+    Tasks solve for an index, ``k``, if the last of the axes has a composite index such as ``i + k``.
     """
     found, number = [], 1
     counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}

@@ -379,8 +379,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
     """Split the body of ``loop`` into two loops over short strips: the first computes sums, the second applies
-    functions such as exp to these, with vector instructions. None if that is impossible. ``is_one``: ``loop`` runs only
-    once per call.
+    functions such as exp to these, with vector instructions. None if that is impossible. ``is_one`` says whether
+    ``loop`` runs only once per call.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once are added up strip
     by strip.

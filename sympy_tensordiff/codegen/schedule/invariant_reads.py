@@ -52,8 +52,7 @@ class InvariantReads:
         statements. `variable` is that of the loop with the body `body`, or "". ``known`` maps stored entries to their
         scalars; ``rows`` are known constraints.
 
-        ``known`` maps entries that are already stored to their scalars; ``rows`` are the constraints known there. An
-        entry that may be out of bounds is not read before the loops.
+        An entry that may be out of bounds is not read before the loops.
         """
         known, reads = dict(known), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):

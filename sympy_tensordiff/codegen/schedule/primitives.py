@@ -235,7 +235,7 @@ def _rescale(
     ``change``: they multiply by ``exp(change)`` or, if this would lose digits, run ``terms``, which sum again. `parts`
     are pairs ``(new, old)`` of parts of m.
 
-    `parts` are pairs of the new and the old value of each term of m; ``fresh`` returns new names.
+    A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))

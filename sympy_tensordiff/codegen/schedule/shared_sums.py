@@ -193,7 +193,7 @@ def totals(
     partial sums. ``parts`` maps names of totals to partial sums, ``places`` to their entries in shared memory.
     ``start`` initialises a total.
 
-    The threads of a warp exchange their sums, and store them for the other warps. ``t`` is the number of the thread.
+    The threads of a warp exchange their sums, and store them for the other warps. ``fresh`` returns new names.
     """
     reduction = reduction_of(start)
     is_warp = count.is_constant and count.constant <= WARP

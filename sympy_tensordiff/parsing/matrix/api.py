@@ -293,8 +293,7 @@ def _readings(
     ``names`` is a number, vector or matrix. ``declared`` are known ones; a number with a capital letter costs
     ``capital_number``. Raise `ParseError` if there is none.
 
-    Names in ``declared`` have known orders, ``inference`` has the rules for shapes, and ``capital_number`` is the
-    penalty of a number with a capital letter.
+    ``inference`` has the rules for shapes.
     """
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]

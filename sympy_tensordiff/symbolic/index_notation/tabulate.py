@@ -104,7 +104,7 @@ def inline_entry(
     ``keeps_sums``, formulas with sums are used only if the entry occurs ``once``, and differs for all values of the
     indices ``scope``.
 
-    That is so if the entry occurs ``once`` only, and is a different one for all values of the indices ``scope``.
+    Otherwise the sums would be computed several times.
     """
     if not is_whole(tensor):
         return tensor

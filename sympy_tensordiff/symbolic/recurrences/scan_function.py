@@ -140,8 +140,7 @@ def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool
     states ``updates``; for ``last`` only its last value. None unless its state is one number, with a step like ``s +
     f(x, t)`` or ``s*f(x, t)``.
 
-    ``updates`` are the expressions of the next states, ``length`` is the number of steps; with ``reverse`` it runs
-    backwards.
+    With ``reverse``, the recurrence runs backwards.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
