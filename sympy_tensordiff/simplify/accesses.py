@@ -330,22 +330,26 @@ class _Check:
         forms = Forms(self.reader)
         selecting = atoms_in(index)
         first = sorted(place.variables, key=lambda v: v not in selecting)  # the user's own names go to these
-        scope = forms.bind(first, [self.graph.names[v] for v in first], ())
+        symbols = forms.bind(first, [self.graph.names[v] for v in first], ())
         name = tensor.data[0] if tensor.op == "tensor" else "a table" if tensor.free else write(self.reader, tensor)
-        shown = ", ".join(str(forms.form(form, scope)) for form in index)
+        shown = ", ".join(str(forms.form(form, symbols)) for form in index)
         text = f"{name}[{shown}] is read outside of the shape of {name}, along axis {axis}, whatever the sizes"
         values = self.values(inside, around, bound)
         mend = "fix the range, the index or the shape"
         if values:
-            point = ", ".join(f"{forms.symbol(v, scope)} = {forms.form(values[v], scope)}" for v in reversed(values))
-            end = forms.form(tensor.shape[axis] - 1, scope)
-            text += f": for {point} the index is {forms.form(index[axis].substitute(values), scope)}, not in 0 … {end}"
+            point = ", ".join(
+                f"{forms.symbol(v, symbols)} = {forms.form(values[v], symbols)}" for v in reversed(values)
+            )
+            end = forms.form(tensor.shape[axis] - 1, symbols)
+            text += (
+                f": for {point} the index is {forms.form(index[axis].substitute(values), symbols)}, not in 0 … {end}"
+            )
             limits = self.suggested_limit(inside, place, values)
             if limits is not None:
                 (variable,) = values
                 counted, *ends = limits
-                written = ", ".join(str(forms.form(form, scope)) for form in ends)
-                mend = f"{counted}write ({forms.symbol(variable, scope)}, {written})"
+                written = ", ".join(str(forms.form(form, symbols)) for form in ends)
+                mend = f"{counted}write ({forms.symbol(variable, symbols)}, {written})"
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:

@@ -189,14 +189,14 @@ class _DistinctDerivatives(Rewriting):
         super().__init__()
         self.template = template
 
-    def rebuilt(self, expr: Any, scope: Any) -> Any:
+    def rebuilt(self, expr: Any, bound_indices: Any) -> Any:
         """Return ``expr`` with rebuilt arguments. A derivative or a `Subs` that SymPy would compare wrongly becomes an
         object of a class of this module.
         """
         if hasattr(expr, "is_tensor_entry") or not isinstance(expr, sympy.Basic):
             return expr
         parts = expr.args[2:] if isinstance(expr, Subs) else expr.args
-        args = [*expr.args[: -len(parts)], *(yield self.all(parts, scope))] if parts else []
+        args = [*expr.args[: -len(parts)], *(yield self.all(parts, bound_indices))] if parts else []
         is_doubtful = _is_confusable(expr, self.template)
         if not is_doubtful and all(new is old for new, old in zip(args, expr.args, strict=True)):
             return expr

@@ -15,10 +15,10 @@ from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.hooks import operand
 from sympy_tensordiff.symbolic.expressions.traversal import (
+    BoundIndices,
     Recursion,
     Rewriting,
     Rules,
-    Scope,
     free_symbols_in,
     nodes_in,
     with_args,
@@ -404,23 +404,23 @@ class _Rows(Rewriting):
         super().__init__()
         self.time, self.length, self.known = time, length, known
 
-    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, bound_indices: BoundIndices) -> Recursion[Any]:
         """Replace a read at the time ``t`` of the step, as ``A[t, i]`` or ``A[idx[t], i]``, by ``a[i]``, where ``a`` is
         the scan's variable for that row. If there is none, return ``expr`` with rewritten arguments.
         """
         key = _read_row(expr, self.time, self.length)
-        tensor, *indices = yield self.all(expr.args, scope)
+        tensor, *indices = yield self.all(expr.args, bound_indices)
         if key is None or key not in self.known:
             return with_args(expr, [tensor, *indices])
         rest = [index for index, place in zip(indices, expr.indices, strict=True) if place not in (self.time, *key[1:])]
         row = self.known[key]
         return row[tuple(rest)] if row.rank else row
 
-    def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
+    def visit_comprehension(self, expr: TensorComprehension, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return the comprehension ``expr`` with its operands rewritten. If it then only copies a row, as ``x[i]`` for
         all i, return the variable ``x`` of the row.
         """
-        new = yield from super().rebuilt(expr, scope)
+        new = yield from super().rebuilt(expr, bound_indices)
         body = getattr(new, "body", None)
         if isinstance(body, TensorEntry) and body.tensor in self.known.values():
             shape = tuple(body.tensor.shape)
