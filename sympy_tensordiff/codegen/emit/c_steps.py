@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
-from sympy_tensordiff.codegen.schedule.cpu import Site
+from sympy_tensordiff.codegen.schedule.cpu import ScheduleContext
 from sympy_tensordiff.codegen.schedule.fusion import nest_of
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine
@@ -120,7 +120,7 @@ class CStepPrinter:
         off = self.program.rules_off
         if self.parallel:  # threads would share the local array between two loops
             off |= {"distribute"}
-        nest = nest_of(step, Site(self.prover, local.fresh, bare, off=off))
+        nest = nest_of(step, ScheduleContext(self.prover, local.fresh, bare, off=off))
         printer = CPrinter(local, self.prover.shapes, nest, self.is_single, self.parallel)
         printer.print_block(nest.body)
         work = {}

@@ -43,7 +43,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.steps import uncompiled_arrays
 from sympy_tensordiff.codegen.ir.walk import all_names, externals, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.correlations import tiling
-from sympy_tensordiff.codegen.schedule.cpu import Site
+from sympy_tensordiff.codegen.schedule.cpu import ScheduleContext
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.rows import runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
@@ -176,7 +176,7 @@ class LlvmStepPrinter:
         shapes, integers, bare = self.site
         names = self.names.copy()
         ends = block_ends(names) if function_name(step) in self.parallel else None
-        nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
+        nest = nest_of(step, ScheduleContext(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
         printer = LlvmNestPrinter(self.module, shapes, integers, nest.bare)
         printer.is_inlined = self.is_body
         unproved = cache(lambda: unproved_arrays(step, self.prover))

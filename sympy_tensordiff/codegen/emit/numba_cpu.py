@@ -47,7 +47,7 @@ from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_co
 from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole, uncompiled_arrays
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
-from sympy_tensordiff.codegen.schedule.cpu import Nest, Site
+from sympy_tensordiff.codegen.schedule.cpu import Nest, ScheduleContext
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.rows import STRIP, runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
@@ -330,7 +330,7 @@ def _step_functions(
         if isinstance(step, Kernel | FusedKernels):
             local = names.copy()
             ends = block_ends(local) if is_block else None
-            place = Site(prover, local.fresh, bare, block=ends, off=program.rules_off)
+            place = ScheduleContext(prover, local.fresh, bare, block=ends, off=program.rules_off)
             text = function_text(step, nest_of(step, place), local, place.block)
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)

@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.steps import (
 )
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
-from sympy_tensordiff.codegen.schedule.cpu import Site
+from sympy_tensordiff.codegen.schedule.cpu import ScheduleContext
 from sympy_tensordiff.codegen.schedule.device_loops import describe_device
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.gpu_model import describe_model
@@ -94,7 +94,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
         if backend in COMPILED and isinstance(step, Kernel | FusedKernels):
-            place = Site(prover, FormNames(all_names(program), ()).fresh, off=program.rules_off)
+            place = ScheduleContext(prover, FormNames(all_names(program), ()).fresh, off=program.rules_off)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return Plan("\n".join(lines))

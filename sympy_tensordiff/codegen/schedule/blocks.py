@@ -22,7 +22,7 @@ SIDE = 16
 LEAST_IN_USE = 0.6
 """The least part of a tile that a constant length of an axis fills."""
 
-Fresh = Callable[[str], str]
+NameMaker = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)

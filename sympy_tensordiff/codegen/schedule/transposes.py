@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     rewrite_scalar,
     scalars,
 )
-from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, Fresh, names_in
+from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, NameMaker, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import data_entries
 
@@ -66,7 +66,7 @@ def last_axis(box: Mapping[str, Affine]) -> str:
     return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
 
 
-def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
+def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: NameMaker) -> BlockNest:
     """Return the GPU nest of a kernel with transposed `reads`, which are contiguous along the axis `row`. Each block of
     threads computes a square of entries from copies in shared memory. ``shapes`` maps arrays to shapes; ``fresh``
     returns a new name.

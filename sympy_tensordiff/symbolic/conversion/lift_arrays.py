@@ -30,10 +30,10 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 from sympy_tensordiff.symbolic.whole_tensors.rearrangements import in_shape
 from sympy_tensordiff.symbolic.whole_tensors.subscripts import FROM_I
 
-Lift: TypeAlias = Callable[[Any], Any]
+ConvertSubexpression: TypeAlias = Callable[[Any], Any]
 """Lifts a sub-expression: a tensor expression, or a scalar."""
 
-Rule: TypeAlias = Callable[[Any, Lift], Any]
+Rule: TypeAlias = Callable[[Any, ConvertSubexpression], Any]
 """Lifts an expression of one class."""
 
 AXES = "call td.diff, which has the axes of the value first and those of the variable last"
@@ -46,12 +46,12 @@ EXPLICIT_LIMIT = 64
 # ------------------------------------------------------------------ variables, entries, explicit arrays
 
 
-def symbol(expr: Any, lift: Lift) -> Any:
+def symbol(expr: Any, lift: ConvertSubexpression) -> Any:
     """Return the tensor symbol of an array or matrix symbol."""
     return TensorSymbol(str(expr.name), expr.shape)
 
 
-def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
+def element(parent: Any, indices: Sequence[Any], expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert an element of an array, ``parent[indices]``: to an entry, or to a tensor of fewer axes if there are fewer
     ``indices`` than axes. Raise `UnsupportedError`, which quotes ``expr``, if the parent has no shape.
     """
@@ -73,7 +73,7 @@ def entry_through_views(tensor: Any, indices: Sequence[Expr]) -> Any:
     return tensor.write_out(tuple(indices)) if moves else inline_entry(tensor, indices)
 
 
-def explicit(expr: Any, lift: Lift) -> Any:
+def explicit(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert an explicit array to a tensor: the sum of its nonzero entries times Kronecker deltas of their positions.
     Raise `UnsupportedError` for more than `EXPLICIT_LIMIT` of them.
     """
@@ -95,7 +95,7 @@ def explicit(expr: Any, lift: Lift) -> Any:
     return tabulate(shape, values.values(), entry)
 
 
-def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift: Lift) -> Any:
+def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift: ConvertSubexpression) -> Any:
     """Return the tensor of ``shape`` with the entries ``function(i, j, ...)``, each converted to this package's classes
     by `lift`.
     """
@@ -104,7 +104,7 @@ def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift:
     return tabulate(shape, (body,), lambda *indices: body.xreplace(dict(zip(arguments, indices, strict=True))))
 
 
-def _comprehension(expr: Any, lift: Lift) -> Any:
+def _comprehension(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's `ArrayComprehension` to a tensor; raise `ShapeError` if the length of an axis depends on another
     index.
     """
@@ -150,7 +150,7 @@ def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
     )
 
 
-def apply_function(expr: Any, lift: Lift) -> Any:
+def apply_function(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's elementwise application of a function of one argument to a tensor."""
     tensor, argument = lift(expr.expr), Dummy(real=True)
     body = lift(expr.function(argument))
@@ -175,7 +175,7 @@ Network: TypeAlias = tuple[list[Factor], list[int]]
 """Factors, and the labels of the axes of their product; other labels are summed."""
 
 
-def network(expr: Any, lift: Lift) -> Any:
+def network(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert a network of SymPy's arrays (a matrix product, tensor product, contraction, diagonal or permutation of
     axes) to a single einsum.
     """
@@ -214,7 +214,7 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
     return TensorMul(scale, product) if is_whole(product) else scale * product
 
 
-def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
+def labelled(expr: Any, lift: ConvertSubexpression, labels: Iterator[int], sums: bool = True) -> Network:
     """Return ``(factors, labels)`` of the einsum that is equal to `expr`, a product of matrices or arrays: its labelled
     operands, and the labels of the result. New labels come from the iterator `labels`. Without ``sums``, an inner
     matrix product or contraction is a single factor.
@@ -247,7 +247,7 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
     return [Factor(tensor, tuple(names.get(label, label) for label in labels)) for tensor, labels in factors]
 
 
-def _factors_of_product(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
+def _factors_of_product(expr: Any, lift: ConvertSubexpression, labels: Iterator[int]) -> Network:
     """Return ``(factors, labels of its axes)`` of a matrix product ``expr``: operands with labels, in which neighbours
     share a label, as in an einsum. ``lift`` converts the matrices, ``labels`` gives new labels. A long product is first
     split into products of at most `MAX_FACTORS` matrices.
@@ -276,7 +276,7 @@ def _factors_of_power(arg: Any) -> list[Any]:
 # ------------------------------------------------------------------ reshaping
 
 
-def _reshape(expr: Any, lift: Lift) -> Any:
+def _reshape(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's `Reshape`; raise `ShapeError` if the numbers of entries differ."""
     tensor = lift(expr.expr)
     old, new = shape_of(tensor), tuple(expr.shape)

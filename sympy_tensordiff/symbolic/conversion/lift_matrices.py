@@ -27,7 +27,7 @@ from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.conversion import lift_arrays as arrays
-from sympy_tensordiff.symbolic.conversion.lift_arrays import Factor, Lift, Rule, entry_through_views
+from sympy_tensordiff.symbolic.conversion.lift_arrays import ConvertSubexpression, Factor, Rule, entry_through_views
 from sympy_tensordiff.symbolic.index_notation.tabulate import same_extent, tabulate
 from sympy_tensordiff.symbolic.whole_tensors.concatenation import kronecker
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -49,7 +49,7 @@ MATRIX_CLASSES: tuple[Any, ...] = (
 """The classes that `lift_matrix` takes; not all of them are expressions to SymPy."""
 
 
-def lift_matrix(expr: Any, lift: Lift) -> Any:
+def lift_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert a matrix or array expression, or a scalar made of matrices, into the classes of this package.
 
     `expr` is an instance of one of `MATRIX_CLASSES`; `lift` converts its subexpressions. A matrix becomes a tensor of
@@ -99,7 +99,7 @@ def matrix_operands(expr: Any) -> list[Any]:
 # ------------------------------------------------------------------ products and sums
 
 
-def _matadd(expr: Any, lift: Lift) -> Any:
+def _matadd(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's sum of matrices to a tensor sum. The sum of row vectors, or one in which most matrices are
     transposed, becomes the transpose of a sum, since that contains fewer transposes.
 
@@ -114,7 +114,7 @@ def _matadd(expr: Any, lift: Lift) -> Any:
     return EinsumProduct("ij->ji", TensorAdd(*(arrays.contraction(own, axes[::-1]) for own, axes in terms)))
 
 
-def _matpow(expr: Any, lift: Lift) -> Any:
+def _matpow(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's integer power of a square matrix to products, by repeated squaring; raise `UnsupportedError` for
     another exponent.
     """
@@ -139,13 +139,13 @@ def _matpow(expr: Any, lift: Lift) -> Any:
     return result
 
 
-def _inverse(expr: Any, lift: Lift) -> Any:
+def _inverse(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's inverse of a matrix to a `TensorInverse`; that of a 1 x 1 matrix to a power."""
     matrix = lift(expr.arg)
     return TensorPow(matrix, -1) if expr.shape == (1, 1) else TensorInverse(matrix)
 
 
-def _determinant(expr: Any, lift: Lift) -> Any:
+def _determinant(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's determinant to a `TensorDeterminant`; that of a 1 x 1 matrix to its entry."""
     matrix = lift(expr.arg)
     return only_entry(matrix) if expr.arg.shape == (1, 1) else TensorDeterminant(matrix)
@@ -163,13 +163,13 @@ def only_entry(matrix: Any) -> Any:
     )
 
 
-def _trace(expr: Any, lift: Lift) -> Any:
+def _trace(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's trace to an einsum in which rows and columns have the same label."""
     factors, (row, column) = arrays.labelled(expr.arg, lift, itertools.count())
     return arrays.contraction(arrays.renamed(factors, {column: row}), ())
 
 
-def _dot_product(expr: Any, lift: Lift) -> Any:
+def _dot_product(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert a `DotProduct` of two row or column vectors to a scalar."""
     vectors = [lift(arg) for arg in expr.args]
     return arrays.contraction([Factor(v, (0, 1) if shape_of(v)[1] == 1 else (1, 0)) for v in vectors], ())
@@ -178,7 +178,7 @@ def _dot_product(expr: Any, lift: Lift) -> Any:
 # ------------------------------------------------------------------ entries of others at other places
 
 
-def _slice(expr: Any, lift: Lift) -> Any:
+def _slice(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension."""
     tensor = lift(expr.parent)
     row, _, down = map(lift, expr.rowslice)
@@ -193,7 +193,7 @@ def _slice(expr: Any, lift: Lift) -> Any:
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)
 
 
-def _diagonal_of(expr: Any, lift: Lift) -> Any:
+def _diagonal_of(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert the diagonal of a matrix to a column; raise `ShapeError` if its length is not known."""
     tensor = lift(expr.arg)
     rows, columns = shape_of(tensor)
@@ -205,7 +205,7 @@ def _diagonal_of(expr: Any, lift: Lift) -> Any:
     return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: entry_through_views(tensor, (i, i)))
 
 
-def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
+def _diagonal_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's `DiagonalMatrix`: the matrix with all entries off the diagonal replaced by 0."""
     tensor = lift(expr.arg)
     if same_extent(*shape_of(tensor)):
@@ -215,7 +215,7 @@ def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
     )
 
 
-def _diag_matrix(expr: Any, lift: Lift) -> Any:
+def _diag_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert SymPy's `DiagMatrix`, which has a given row or column vector on its diagonal."""
     tensor = lift(expr.args[0])
     rows, columns = shape_of(tensor)
@@ -224,7 +224,7 @@ def _diag_matrix(expr: Any, lift: Lift) -> Any:
     return EinsumProduct("ik,ij->ij", tensor, DeltaTensor(rows))
 
 
-def _block_matrix(expr: Any, lift: Lift) -> Any:
+def _block_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
     """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices."""
     rows, columns = _block_starts(expr.rowblocksizes), _block_starts(expr.colblocksizes)
     places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
