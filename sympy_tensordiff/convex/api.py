@@ -36,7 +36,8 @@ def certify_convex(
     bounds: Mapping[Any, tuple[Any, Any]] | None = None,
     concave: bool = False,
 ) -> Certificate:
-    """Return a certificate that a scalar is jointly convex in some variables, derived from its Hessian.
+    """Return a certificate that the scalar ``f`` is jointly convex in the variables ``wrt``, derived from its Hessian;
+    with ``concave``, that it is concave. The other arguments declare ranges of variables.
 
     Parameters
     ----------

@@ -203,7 +203,8 @@ def contraction(
     certain: bool = False,
 ) -> Node:
     """Return the einsum of `cotangent` and `factors` with the labels `output`, for a pullback. It is exactly 0 where
-    the cotangent is 0, even if a factor is infinite there; with `certain`, the factors are known to be finite.
+    the cotangent is 0, even if a factor is infinite there; with `certain`, all factors are finite. ``extents`` maps
+    labels to extents.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.

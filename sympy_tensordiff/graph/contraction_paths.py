@@ -41,8 +41,8 @@ def least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int
 
 
 def _path_and_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Path, int]:
-    """Return the cheapest known order to multiply the operands and its number of multiplications, found once for all
-    einsums of the same structure.
+    """Return the cheapest known order to multiply operands with the labels ``inputs`` to the labels ``output``, and its
+    number of multiplications, found once for all einsums of the same structure.
 
     The labels of the same operands count as one, the product of their extents long, and are numbered in a normal order:
     einsums that differ in the names of their labels have the same structure.
@@ -398,5 +398,7 @@ def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> It
 
 
 def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
-    """Return the number of multiplications in all steps of a contraction path."""
+    """Return the number of multiplications in all steps of a contraction path, for the operand labels ``inputs`` and
+    the result labels ``output``.
+    """
     return sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in products_of_path(inputs, output, path))

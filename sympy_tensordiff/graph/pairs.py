@@ -319,7 +319,9 @@ class _Pairing(TermProducts):
     def split_by_order(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum of tensors by products of two operands in the cheapest order."""
+        """Return ``(work, node)`` for an einsum of ``tensors`` with the result labels ``output``, as products of two
+        operands in the cheapest order. ``work`` is the number of operations. ``extents`` maps labels to extents.
+        """
         tensors = list(tensors)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.tie_breaking_size(extent) for label, extent in extents.items()}

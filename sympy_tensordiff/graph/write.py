@@ -412,7 +412,9 @@ def _sign_conditions(node: Node) -> list[Node]:
 
 
 def _related(relation: str, left: Any, right: Any) -> Any:
-    """Return a comparison as a SymPy relation, with a number on the right: ``0 < x`` becomes ``x > 0``."""
+    """Return the comparison of ``left`` and ``right`` as a SymPy relation, with a number on the right: ``0 < x``
+    becomes ``x > 0``.
+    """
     if relation in ("eq", "ne") and left.is_Symbol and right.is_Symbol:
         left, right = sorted((left, right), key=sympy.default_sort_key)  # as a Piecewise of SymPy's orders them
     if left.is_Number and relation in _TURNED:

@@ -172,8 +172,8 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
     """Return output labels without repetitions, and the unit tensors that replace the repetitions: ``(i, i)`` becomes
-    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new label, a negative number. Labels whose second half
-    repeats the first, as ``(i, k, i, k)``, get one unit tensor for all of them.
+    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new, negative label. ``extents[label]`` is a label's
+    extent. Labels ``(i, k, i, k)`` get one unit tensor.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -192,8 +192,8 @@ def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple
 
 
 def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
-    """Return the subscripts of an einsum as text, ``"ij,jk->ik"``. Labels get the letters in ``names``, and free
-    letters otherwise.
+    """Return the subscripts of an einsum with the operand labels ``inputs`` and the result labels ``output`` as text,
+    ``"ij,jk->ik"``. Labels get the letters in ``names``, and free letters otherwise.
     """
     letters: dict[int, str] = {}
     order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))

@@ -16,7 +16,9 @@ Rows: TypeAlias = tuple[Constraint, ...]
 
 
 def atoms_in(forms_and_rows: Iterable[Affine | Constraint]) -> frozenset[Variable]:
-    """Return all plain variables in forms or constraints, also those inside of floors and other nonlinear terms."""
+    """Return all plain variables in the forms or constraints ``forms_and_rows``, also those inside of floors and other
+    nonlinear terms.
+    """
     found: set[Variable] = set()
     for part in forms_and_rows:
         for v, _ in (part.form if isinstance(part, Constraint) else part).terms:

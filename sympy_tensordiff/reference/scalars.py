@@ -43,7 +43,7 @@ def _spherical_bessel(order: Number, at: Number) -> Number:
 
 
 def _compile_constant(compile_: CompileSubexpression, node: Expr) -> Compiled:
-    """Return a function that evaluates a number, an infinity or NaN."""
+    """Return a function that evaluates a number, an infinity or NaN. ``compile_`` is not used."""
     value: Number
     if isinstance(node, sympy.Integer):
         value = int(node)
@@ -109,7 +109,9 @@ def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Symbol
 
 
 def _compile_piecewise(compile_: CompileSubexpression, node: Expr) -> Compiled:
-    """Return a function that evaluates a `Piecewise`: the value of the first branch whose condition is true, or NaN."""
+    """Return a function that evaluates a `Piecewise`: the value of the first branch whose condition is true, or NaN.
+    ``compile_`` returns the functions for its subexpressions.
+    """
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
     def run(env: SymbolValues) -> Number:
@@ -173,7 +175,7 @@ def _relation_rule(holds: Callable[[int, int], bool]) -> ScalarRule:
 
 
 def _compile_power(compile_: CompileSubexpression, node: Expr) -> Compiled:
-    """Return a function that evaluates a power."""
+    """Return a function that evaluates the power ``node``. ``compile_`` does the same for its base and exponent."""
     base, exponent = node.args
     if base is sympy.zoo:  # SymPy rewrites 0**(-exponent) to it, which is 1 for the exponent 0
         base, exponent = sympy.S.Zero, -exponent
@@ -310,7 +312,7 @@ def split_off_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict
 
 def compile_function(compile_: CompileSubexpression, functions: Implementations, node: Basic) -> Compiled | None:
     """Return a function that evaluates a call of an undefined function, a ``Derivative`` of one or a ``Subs``; None for
-    any other node.
+    any other node. ``functions`` are the user's implementations; ``compile_`` returns the functions for subexpressions.
     """
     if isinstance(node, sympy.Subs):
         return _compile_subs(compile_, node)

@@ -47,7 +47,7 @@ class EntryInterpreter(Protocol):
         """Return a function that evaluates the shape of ``tensor``, given the values of symbols."""
 
     def array(self, node: Any, env: SymbolValues) -> ObjectArray:
-        """Return all entries of a tensor as an object array."""
+        """Return all entries of a tensor as an object array, for the values of symbols in ``env``."""
 
     def compile_integer(self, node: Basic) -> Callable[[SymbolValues], int]:
         """Return a function that evaluates an integer expression, given the values of symbols."""
@@ -79,7 +79,9 @@ def _compute_elementwise(
 
 
 def _compute_einsum(interpreter: EntryInterpreter, node: EinsumProduct, env: SymbolValues) -> ObjectArray:
-    """Return the contraction by a loop over all indices; raise `ShapeError` if axes with one label differ in length."""
+    """Return the contraction by a loop over all indices; raise `ShapeError` if axes with one label differ in length.
+    ``env`` has the values of symbols; ``interpreter`` evaluates the operands.
+    """
     left, output = node.subscripts.split("->")
     inputs, arrays = left.split(","), [interpreter.array(operand, env) for operand in node.args[1:]]
     lengths: dict[str, int] = {}
@@ -111,7 +113,9 @@ def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: Symbol
 
 
 def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: SymbolValues) -> ObjectArray:
-    """Return the array of a tensor whose entries are all one value."""
+    """Return the array of a tensor whose entries are all one value. ``env`` has the values of symbols; ``interpreter``
+    evaluates the value.
+    """
     return np.full(interpreter.compile_shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
 
 
@@ -241,7 +245,9 @@ def inverse(matrix: ObjectArray) -> ObjectArray:
 
 
 def _compute_scan(interpreter: EntryInterpreter, node: Scan, env: SymbolValues) -> ObjectArray:
-    """Return the array of a scan (a recurrence over time), computed step by step."""
+    """Return the array of a scan (a recurrence over time), computed step by step. ``env`` has the values of symbols;
+    ``interpreter`` evaluates the operands.
+    """
     states = {state.variable: interpreter.array(state.initial, env) for state in node.states}
     sequences = {variable: interpreter.array(sequence, env) for variable, sequence in node.sequences}
     times = range(interpreter.compile_integer(node.length)(env))

@@ -537,8 +537,8 @@ def _key(powers: Powers) -> Monomial:
 
 
 def _times(one: Term, other: Term) -> Term:
-    """Return the product of two terms: the coefficients are multiplied, the exponents of equal bases are added. Bases
-    with the exponent 0 are left out.
+    """Return the product of the terms ``one`` and ``other``: the coefficients are multiplied, the exponents of equal
+    bases are added. Bases with the exponent 0 are left out.
     """
     powers = dict(one.powers)
     for base, power in other.powers.items():

@@ -154,8 +154,8 @@ def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...
 
 
 def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) -> Answer:
-    """Return the dictionary that the page shows for an input: the expression, its variables and sizes, and the
-    derivative in all notations. ``typeset`` converts LaTeX to MathML; without it, formulas are LaTeX only.
+    """Return the dictionary that the page shows for the input ``parsed``: the expression, its variables and sizes, and
+    the ``derivative`` in all notations. ``typeset`` converts LaTeX to MathML; without it, formulas are LaTeX only.
     """
     notations: dict[str, Callable[[], str]] = {
         "index": lambda: form_text(parsed, derivative, "index"),

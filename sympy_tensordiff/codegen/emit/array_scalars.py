@@ -291,7 +291,9 @@ class VectorPrinter(ScalarPrinter):
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
 
     def is_view(self, load: Load) -> bool:
-        """Return whether a read can be printed as a slice or view of its array, so that no entries are copied."""
+        """Return whether the read ``load`` can be printed as a slice or view of its array, so that no entries are
+        copied.
+        """
         return self._strides([self.lanes.image(form) for form in load.index]) is not None
 
     def view_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:

@@ -130,7 +130,7 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
     """Return the texts of the NumPy functions of a recurrence: first those of its steps, and last the function that
-    runs the loop.
+    runs the loop. ``names`` has the names in the text.
     """
     return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
 

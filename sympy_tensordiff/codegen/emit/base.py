@@ -258,7 +258,7 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return the text of a power with a positive integer exponent, and its precedence."""
+        """Return the text of ``base`` to a power with a positive integer exponent, and its precedence."""
         return f"{self.scalar(base, POWER + 1)}**{exponent}", POWER
 
 

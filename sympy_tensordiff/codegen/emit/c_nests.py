@@ -168,7 +168,7 @@ class CPrinter(CForms, NestPrinter):
         return f"(real){self.form(form, ATOM)}"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; raise NotInCError if C has none."""
+        """Return the call of a function with these ``arguments`` as text; raise NotInCError if C has none."""
         if isinstance(function, External) and function.is_special and function.name in SPECIAL_NAMES:
             return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
@@ -187,7 +187,9 @@ class CPrinter(CForms, NestPrinter):
         return self.call("pow", (base, exponent)), ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return the call of a ``power_n`` function of the file, with its precedence."""
+        """Return the call of a ``power_n`` function of the file for ``base`` to the power ``exponent``, with its
+        precedence.
+        """
         return f"power_{exponent}({self.scalar(base)})", ATOM
 
     # -------------------------------------------------------------------- statements

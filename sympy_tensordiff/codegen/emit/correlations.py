@@ -155,8 +155,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append the ``for`` loops of a correlation inside of its blocks, and return the text block inside of the
-        innermost one. There is one loop for each index whose value follows neither from a block nor from the number of
+        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, and return the text block inside
+        of the innermost one. There is one loop for each index that is fixed neither by the block nor by the number of
         the task.
 
         Longer loops are further outside; only those on which a solved index depends come before. Without
@@ -246,8 +246,8 @@ class _TiledCorrelation:
         return self.printer.form(self.extents[label], level)
 
     def store(self, lines: TextBlock, sums: str) -> None:
-        """Append loops that copy the sums computed by one parallel task, which are in the array named `sums`, to its
-        entries of the result, times the factor of the step.
+        """Append loops to ``lines`` that copy the sums computed by one parallel task, which are in the array named
+        `sums`, to its entries of the result, times the factor of the step.
         """
         places, index = dict(self.places), dict(self.places)
         for axis in places:

@@ -184,7 +184,9 @@ class CudaPrinter(NestPrinter):
         return text if text.isdecimal() else f"uint64({text})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; typed helpers also get the type of their result."""
+        """Return the call of a function with these ``arguments`` as text; typed helpers also get the type of their
+        result.
+        """
         if function in WARP_HELPERS:
             value, threads = arguments
             assert isinstance(threads, IndexValue)

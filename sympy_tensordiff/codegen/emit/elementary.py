@@ -770,7 +770,7 @@ def elementary_functions(texts: Collection[str]) -> list[str]:
 
 
 def _function_text(name: str, precision: Precision) -> str:
-    """Return the text of the elementary function ``name`` for one floating-point type."""
+    """Return the text of the elementary function ``name`` for one floating-point type, given as ``precision``."""
     what, body = FUNCTIONS[name]
     lines = body(precision)
     kinds = {"real": "float", "whole": "int", "natural": "uint"}

@@ -49,8 +49,8 @@ class _MatrixFunction(Builder):
         self.line(f"store {self.real} {value}, ptr {pointer}")
 
     def compare(self, operation: str, left: str, right: str) -> str:
-        """Emit the comparison of two floating-point numbers, and return its i1 value. ``operation`` is LLVM's name for
-        it, such as "ogt".
+        """Emit the comparison of two floating-point numbers, the LLVM values ``left`` and ``right``, and return its i1
+        value. ``operation`` is LLVM's name for it, such as "ogt".
         """
         return self.new(f"fcmp {operation} {self.real} {left}, {right}")
 

@@ -86,7 +86,7 @@ def is_compiled_whole(program: Program) -> bool:
 
 
 def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
-    """Return the extent of each label of a contraction step."""
+    """Return a dictionary from the labels of a contraction step to their extents. ``shapes`` maps arrays to shapes."""
     found: dict[int, Affine] = {}
     for operand in step.operands:
         shape = shapes[operand.array]
@@ -268,7 +268,9 @@ def _is_square(shape: tuple[Affine, ...]) -> bool:
 
 
 def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
-    """Raise VerificationError if the arrays of a recurrence do not match the arguments and results of its time step."""
+    """Raise VerificationError if the arrays of a recurrence, whose ``shapes`` are given, do not match the arguments and
+    results of its time step.
+    """
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:

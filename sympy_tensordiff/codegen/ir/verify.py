@@ -195,7 +195,7 @@ def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> 
 
 
 def _load_text(load: Load) -> str:
-    """Return a read as text, for messages."""
+    """Return the read ``load`` as text, for messages."""
     return f"{load.array}[{', '.join(map(extrema_text, load.index))}]"
 
 

@@ -223,8 +223,8 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Translate `node`, the read of a tensor entry, to a read of the tensor's array, which may be a new temporary.
-        If the tensor has no array, return the formula of the entry.
+        """Return `node`, the read of a tensor entry, as a read of the tensor's array, which may be a new temporary, for
+        the code of ``block``. If the tensor has no array, return the formula of the entry.
         """
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
@@ -261,8 +261,8 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a select as a scalar expression. A branch that is costly, or may be undefined where it is not needed,
-        is computed under its condition only.
+        """Return a select as a scalar expression for the code of ``block``. A branch that is costly, or may be
+        undefined where it is not needed, is computed under its condition only.
         """
         condition, *branches = node.args
         test = yield self.value(condition, block)
@@ -492,8 +492,8 @@ class Lowering(Matrices):
         return lows, highs
 
     def _product(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a product as a scalar expression. Factors that are constant in inner loops are multiplied together
-        before these loops.
+        """Return a product as a scalar expression for the code of ``block``. Factors that are constant in inner loops
+        are multiplied together before these loops.
         """
         groups: dict[int, tuple[CodeBlock, list[Node]]] = {}
         args = node.args

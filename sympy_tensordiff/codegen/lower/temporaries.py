@@ -556,7 +556,7 @@ class Storage:
         return named(form, self.names, self.arrays)
 
     def rows(self, rows: Rows) -> Rows:
-        """Return the constraints with program names in place of graph variables and integer tensors."""
+        """Return the constraints ``rows`` with program names in place of graph variables and integer tensors."""
         return tuple(Constraint(row.kind, self.form(row.form), row.modulus) for row in rows)
 
     def _fresh(self, name: str) -> str:

@@ -112,7 +112,9 @@ def fit(structure: str, out: Any) -> list[Any]:
 
 
 def _noun(structure: str) -> str:
-    """Return the noun for the elements of ``out`` in messages: "entries" if they are nested tuples, "arrays" if not."""
+    """Return the noun for the elements of ``out`` in messages: "entries" if ``structure`` says that they are nested
+    tuples, "arrays" if not.
+    """
     return "entries" if "(" in structure[1:] else "arrays"
 
 

@@ -210,7 +210,8 @@ def totals(
 
 def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: NameMaker) -> BlockNest:
     """Return the loop nest of `kernel` for the GPU in which the threads of a block share the iterations of its sum, as
-    ``shared_loop`` says, and then add up their partial sums. ``fresh`` returns new names.
+    ``shared_loop`` says, and then add up their partial sums. ``shapes`` maps arrays to shapes; ``fresh`` returns new
+    names.
     """
     number = next(
         n for n, s in enumerate(kernel.body) if shared_loop.variable in {loop.variable for loop in loops([s])}

@@ -70,7 +70,7 @@ class _Tiling:
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
     """Return the plan to compute a kernel such as ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None for
-    other kernels, and if no read is shared by several entries.
+    other kernels, and if no read is shared by several entries. ``shapes`` maps arrays to shapes.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None

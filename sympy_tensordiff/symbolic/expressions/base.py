@@ -267,7 +267,9 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return super()._rewrite(pattern, rule, method, **hints)
 
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
-        """Override `Basic._subs`: substitute in a deeply nested node from the bottom up, without recursion."""
+        """Override `Basic._subs`: substitute ``new`` for ``old`` in a deeply nested node from the bottom up, without
+        recursion.
+        """
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
@@ -289,7 +291,9 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
+        """Override `Basic._xreplace`: replace by the dictionary ``rule`` in a deeply nested node from the bottom up,
+        without recursion.
+        """
 
         def parts_to_enter(node: Any) -> tuple[Any, ...]:
             """Return the arguments of ``node`` in which to replace symbols by the dictionary ``rule`` of the enclosing

@@ -37,8 +37,8 @@ class Binder(TensorNode):
     body = argument(0, "The expression under the binder.")
 
     def compare(self, other: Any) -> int:
-        """Override `Basic.compare`, which returns -1, 0 or 1 to sort expressions. Deeply nested sums and comprehensions
-        come last and are ordered by a digest (hash).
+        """Override `Basic.compare`: return -1, 0 or 1 to sort this expression and ``other``. Deeply nested sums and
+        comprehensions come last and are ordered by a digest (hash).
         """
         if self is other or type(self) is not type(other):
             return int(super().compare(other))

@@ -28,8 +28,8 @@ class ReductionForms(PrintedForms):
     """
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the operator precedence of the printed form. In LaTeX a sum needs parentheses unless it is the last
-        factor; in text it looks like a function call.
+        """Return the operator precedence of the printed form, for the printer that called, whose frame is ``caller``.
+        In LaTeX a sum needs parentheses unless it is the last factor; in text it looks like a function call.
         """
         return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(position_in_formula(caller), "Mul")])
 

@@ -125,7 +125,7 @@ def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any
 
 @documented(_OF_CONDITIONS.format("A, B : Expr"))
 def logical_and(A: Any, B: Any) -> Any:
-    """1 where both conditions hold, 0 elsewhere, entry by entry; the derivative is 0.
+    """Return 1 where both conditions ``A`` and ``B`` hold, 0 elsewhere, entry by entry; the derivative is 0.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def logical_and(A: Any, B: Any) -> Any:
 
 @documented(_OF_CONDITIONS.format("A, B : Expr"))
 def logical_or(A: Any, B: Any) -> Any:
-    """1 where one of two conditions holds, 0 elsewhere, entry by entry; the derivative is 0.
+    """Return 1 where one of the conditions ``A`` and ``B`` holds, 0 elsewhere, entry by entry; the derivative is 0.
 
     Examples
     --------

@@ -157,7 +157,7 @@ def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = inline_entry) -
 
 @explained
 def cross(x: Expression, y: Expression) -> Any:
-    """Return the cross product of vectors with three entries along the last axis.
+    """Return the cross product of ``x`` and ``y``, vectors with three entries along the last axis.
 
     Parameters
     ----------

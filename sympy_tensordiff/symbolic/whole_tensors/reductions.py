@@ -193,7 +193,7 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The product of the entries, over all axes or some.
+    """Return the product of the entries of ``A``, over all axes or some.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(OVER_AXES)
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The standard deviation of the entries, over all axes or some: the square root of `var`.
+    """Return the standard deviation of the entries of ``A``, over all axes or some: the square root of `var`.
 
     Examples
     --------

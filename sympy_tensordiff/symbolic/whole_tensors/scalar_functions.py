@@ -56,7 +56,9 @@ class EntryFunction(Function):
         return real
 
     def _eval_evalf(self, precision: int) -> Any:
-        """SymPy's hook for `evalf`: evaluate the formula of this function with exponentials."""
+        """SymPy's hook for `evalf`: return the number with ``precision`` bits, from the formula of this function with
+        exponentials.
+        """
         return self.rewrite(sympy.exp)._eval_evalf(precision)
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
@@ -327,7 +329,7 @@ class xlogy(Function):  # noqa: N801
         return self._eval_rewrite_as_log(x, y)
 
     def _eval_evalf(self, precision: int) -> Any:
-        """SymPy's hook for `evalf`: evaluate ``x*log(y)``, or 0 if ``x`` is 0."""
+        """SymPy's hook for `evalf`: return ``x*log(y)`` as a number with ``precision`` bits, or 0 if ``x`` is 0."""
         return self._eval_rewrite_as_log(*self.args)._eval_evalf(precision)
 
 
