@@ -138,8 +138,8 @@ class _Checks:
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
         """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`: the read `load`,
-        in the graph `access`, is then out of bounds along `axis`. Raise `OutOfShapeError` at once if this is so for all
-        sizes (`certain`).
+        in the graph `access`, is then out of bounds along `axis`. With `points`, these need an integer solution, too.
+        Raise `OutOfShapeError` if all sizes violate (`certain`).
 
         If there are constraints `points`, a call is refused only if they have an integer solution.
         """

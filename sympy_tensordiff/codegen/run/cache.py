@@ -229,7 +229,9 @@ class _TextLoader(importlib.abc.InspectLoader):
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the text that this loader holds, and return the code object of the module (import protocol)."""
+        """Compile the text that this loader holds, and return the code object of the module ``fullname`` (import
+        protocol).
+        """
         return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:

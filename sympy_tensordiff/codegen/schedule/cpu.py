@@ -207,7 +207,9 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, site: ScheduleConte
 
 
 def _axes(kernel: Kernel, site: ScheduleContext) -> list[Loop]:
-    """Return the loops over the axes of a kernel, outer ones first."""
+    """Return the loops over the axes of a kernel, outer ones first. ``site`` has the loops around the kernel and the
+    block that one thread computes.
+    """
     found = []
     for number, axis in enumerate(kernel.axes):
         first, stop = ZERO, extent(kernel.array, len(site.outer) + number)

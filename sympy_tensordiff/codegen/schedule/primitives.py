@@ -238,8 +238,8 @@ def _rescale(
     fresh: NameMaker,
 ) -> list[Statement]:
     """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
-    ``change``: they multiply by ``exp(change)`` or, if this would lose digits, run ``terms``, which sum again. `parts`
-    are pairs ``(new, old)`` of parts of m.
+    ``change``: they multiply by ``exp(change)`` or, if this loses digits, run ``terms``, which sum again. `parts` are
+    pairs ``(new, old)`` of terms of m; ``fresh`` makes new names.
 
     A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """
