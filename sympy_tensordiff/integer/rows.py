@@ -42,7 +42,9 @@ def linear(parts: Iterable[Affine | Constraint]) -> bool:
 
 
 def substitute_all(forms_or_rows: Iterable[FormOrRow], mapping: Mapping[Variable, Affine]) -> tuple[FormOrRow, ...]:
-    """Return the forms or rows with all variables of ``mapping`` replaced at once."""
+    """Return ``forms_or_rows`` with all variables of ``mapping`` replaced by its forms, at once: ``{i: j, j: i}``
+    exchanges i and j.
+    """
     return tuple([part.substitute(mapping) for part in forms_or_rows])
 
 

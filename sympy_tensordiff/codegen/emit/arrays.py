@@ -397,8 +397,8 @@ class KernelPrinter:
         frame.block.line(f"return {self.dialect.barrier.format(text) if self.is_compared else text}")
 
     def print_let(self, statement: Set, frame: PrintingContext) -> None:
-        """Print the assignment of a name. Its value is an array if it differs between the entries that are computed
-        together.
+        """Print the assignment of a name in ``frame``, the printing context. Its value is an array if it differs
+        between the entries that are computed together.
         """
         condition = self.conditions.get((self.kernel.array, statement.name))
         with self.values.inside(frame if condition is None else self.with_mask(frame, condition)):
@@ -537,7 +537,7 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ loops
 
     def print_loop(self, loop: Loop, frame: PrintingContext) -> None:
-        """Append a loop: as array operations if possible, else as a Python loop."""
+        """Append a loop in ``frame``, the printing context: as array operations if possible, else as a Python loop."""
         if frame.lanes is self.root and self.prints_recurrence(loop, frame):
             return
         if not self.dialect.is_pure and (test := condition_of_loop(loop)) is not None:

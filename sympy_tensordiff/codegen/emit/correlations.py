@@ -213,7 +213,7 @@ class _TiledCorrelation:
 
         def stride_text(view: Load, label: str) -> str:
             """Return the text of the stride of the index ``label`` in the array that `view` reads: how many entries the
-            read moves on if the index grows by 1.
+            read moves on if the index grows by 1. ``strides`` of the enclosing function has the strides of arrays.
             """
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 

@@ -318,9 +318,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and, to compute
-    offsets of entries, those of all its arrays except along their first axes. If blocks of threads share memory, `nest`
-    is the loop nest for blocks.
+    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and those of its
+    arrays, except along first axes. ``shapes`` maps arrays to shapes; `nest` is the loop nest for blocks of threads, if
+    they share memory.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]

@@ -173,8 +173,8 @@ class Lowering(Matrices):
         return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
     def _is_large_sum(self, node: Node, context: EnclosingLoops) -> bool:
-        """Whether `node` is a sum that is computed repeatedly, because an array of its values might be larger than all
-        arguments of the program.
+        """Return whether `node`, inside of the loops of `context`, is a sum that is computed repeatedly, because an
+        array of its values might be larger than all arguments of the program.
         """
         if node.op != "sum" or not self.large_sums:
             return False

@@ -66,7 +66,8 @@ class Matrices(Storage):
 
     def _as_product(self, node: Node, context: EnclosingLoops) -> Recursion[Node | None]:
         """Return the sum `node` in terms of matrix products: reads of the arrays that library calls fill, summed over
-        the remaining indices. None if `node` has no matrix product, or if plain loops are as fast.
+        the remaining indices. None if `node` has no matrix product, or if plain loops are as fast. `context` has the
+        loops around.
         """
         if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
             return None

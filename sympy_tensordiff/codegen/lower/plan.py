@@ -170,8 +170,8 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array: with quotients such as ``i // 2`` as axes, if that takes no more
-        axes, and then with ordinary index forms; [] if an index has no bounds.
+        """Return the ways to store `node` in an array, inside of the loops of `context`: with quotients such as ``i //
+        2`` as axes, if that takes no more axes, and then with ordinary index forms; [] if an index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
