@@ -179,7 +179,7 @@ def _dot_product(expr: Any, lift: Lift) -> Any:
 
 
 def _slice(expr: Any, lift: Lift) -> Any:
-    """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension."""
+    """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension. ``lift`` converts the matrix."""
     tensor = lift(expr.parent)
     row, _, down = map(lift, expr.rowslice)
     column, _, right = map(lift, expr.colslice)
@@ -223,7 +223,9 @@ def _diag_matrix(expr: Any, lift: Lift) -> Any:
 
 
 def _block_matrix(expr: Any, lift: Lift) -> Any:
-    """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices."""
+    """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices. ``lift``
+    converts a block.
+    """
     rows, columns = _block_starts(expr.rowblocksizes), _block_starts(expr.colblocksizes)
     places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
     blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
