@@ -85,7 +85,9 @@ _FORM_NAMES = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
 
 
 def parsed_input(source: str, language: str | None = None) -> Any:
-    """Parse the input text ``source``; raise an error if it reads a tensor out of bounds."""
+    """Parse the input text ``source`` in the text language ``language``; raise an error if it reads a tensor out of
+    bounds.
+    """
     parsed = td.parse(source, language)
     check_expression(parsed.expression)
     return parsed

@@ -155,7 +155,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            """Save the arguments of the forward pass in ``ctx`` for the derivatives."""
+            """Save the arguments ``inputs`` of the forward pass in the autograd context ``ctx`` for the derivatives.
+            ``output`` is not needed.
+            """
             tensors, ctx.integers = _arrays_and_integers(torch, inputs)
             ctx.operator = operator
             ctx.save_for_backward(*tensors)
@@ -274,7 +276,7 @@ def _load() -> SimpleNamespace:
 
 
 def _saved_arguments(ctx: Any) -> list[Any]:
-    """Return the arguments that a call saved in its context, in order."""
+    """Return the arguments that a call saved in its autograd context ``ctx``, in order."""
     return merge_arguments(ctx.operator.function, ctx.saved_tensors, ctx.integers)
 
 

@@ -371,7 +371,9 @@ def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, s
 
 
 def _path_cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
-    """Return the number of multiplications of a contraction path, and the total number of entries of its products."""
+    """Return the number of multiplications of a contraction path, and the total number of entries of its products.
+    ``inputs`` are the labels of the operands, ``output`` those of the result; ``sizes`` maps labels to extents.
+    """
     entries = sum(count_entries(product, sizes) for _, product in products_of_path(inputs, output, path))
     return operation_count(inputs, output, sizes, path), entries
 

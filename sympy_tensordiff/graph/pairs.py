@@ -41,8 +41,9 @@ from sympy_tensordiff.graph.unit_labels import with_diagonals_inside, without_un
 def in_pairs(
     graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = (), shares: bool = True
 ) -> list[Node]:
-    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order (as a
-    contraction path). Nodes in ``known`` are computed already and stay. Without `shares`, no einsum reuses another one.
+    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order for the
+    expected sizes ``hints``. Nodes in ``known`` are computed already and stay. Without `shares`, no einsum reuses
+    another one.
     """
     narrow = with_diagonals_inside(graph, without_unit_labels(graph, roots, known), known)
     products: Products | None = None

@@ -73,7 +73,8 @@ def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
     """Return ``rows`` with floors that contain ``variable`` rewritten as inequalities, so that the bounds of a loop
-    over ``variable`` can be read from them. Raise LoopBoundError if a floor cannot be rewritten.
+    over ``variable`` can be read from them. Raise LoopBoundError if a floor cannot be rewritten. ``known`` are
+    constraints that hold.
     """
     result: list[Constraint] = []
     for row in rows:

@@ -191,8 +191,8 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without its first term ``v`` for which ``0 <= v < factor``, such as the remainder of a division
-    by ``factor``; unchanged if it has none.
+    """Return the form ``rest`` without its first term ``v`` (of coefficient 1) with ``0 <= v < factor``, such as the
+    remainder of a division by ``factor``; unchanged if it has none. ``known`` are constraints that hold.
     """
     for v, c in rest.terms:
         remainder = Affine({v: 1})

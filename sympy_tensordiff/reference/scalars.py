@@ -59,8 +59,8 @@ def _compile_constant(compile_: CompileSubexpression, node: Expr) -> Compiled:
 
 
 def _compile_product(compile_: CompileSubexpression, node: Expr) -> Compiled:
-    """Return a function that evaluates a product. If a factor is 0 because of a condition on indices, the result is 0
-    and the other factors are not evaluated.
+    """Return a function that evaluates the product `node`, whose factors ``compile_`` compiles. If a factor is 0
+    because of a condition on indices, the result is 0 and the other factors are not evaluated.
     """
     factors = [compile_(arg) for arg in node.args]
     choices = [factor for factor, arg in zip(factors, node.args, strict=True) if _is_index_condition_factor(arg)]
@@ -141,7 +141,7 @@ def _extremum_rule(direction: int) -> ScalarRule:
     """Return the rule that compiles ``Max`` (``direction`` 1) or ``Min`` (-1) to a Python function."""
 
     def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
-        """Return a function that evaluates the maximum or minimum `node`."""
+        """Return a function that evaluates the maximum or minimum `node`, whose arguments ``compile_`` compiles."""
         arguments = [compile_(arg) for arg in node.args]
         literal = [bool(arg.is_number) for arg in node.args]
         return lambda env: duals.extremum([a(env) for a in arguments], literal, direction)

@@ -369,8 +369,8 @@ class Parts:
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
 
     def _without_equal_data(self, rows: Rows, bound: frozenset[int]) -> Rows:
-        """Return the constraints `rows` after variables that equal an entry of an integer tensor, as in ``p == a[t]``,
-        are replaced by this entry; what the other constraints imply is left out.
+        """Return the constraints `rows` with variables replaced by entries of integer tensors that equal them, as in
+        ``p == a[t]``; constraints that the others imply are left out. Variables in ``bound`` are not replaced.
         """
         for row in sorted(row for row in rows if row.kind == "eq" and row.form.compounds()):
             for v, c in row.form.terms:

@@ -130,8 +130,8 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: PrintingContext) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of `form` over all entries. If this is not an affine form,
-        append a line that computes it, and return a new variable with a name like ``name``.
+        """Return the greatest (``sign`` 1) or least value of `form` over all entries of arrays in ``frame``. If this is
+        not an affine form, append a line that computes it, and return a new variable with a name like ``name``.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:

@@ -506,9 +506,9 @@ class KernelPrinter:
     def print_spread(
         self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: PrintingContext
     ) -> None:
-        """Append code that adds `value` to a slice of the filled array: it adds `value`, padded with zeros, to the
-        whole array, since XLA fuses such a sum, but no additions at index arrays. `spans` describe the slice along each
-        axis, as `slices_filled` returns them.
+        """Append to ``frame`` code that adds `value` to a slice of the filled array. It adds `value`, padded with
+        zeros, to the whole array, since XLA fuses such a sum. `value` has the dimensions ``lanes``; `spans` describe
+        the slice along each axis, as `slices_filled` returns them.
         """
         text, array = self.values.scalar(value), self.names(self.kernel.array)
         varies = self.values.varies(value)

@@ -100,7 +100,7 @@ class CForms(FormPrinter):
         return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
     def conditions(self, rows: Iterable[Constraint]) -> str:
-        """Return the conjunction of conditions as text; "1" for none."""
+        """Return the conjunction of the constraints ``rows`` as text; "1" for none."""
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:

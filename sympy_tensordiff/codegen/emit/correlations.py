@@ -178,8 +178,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the index of a result entry: for the index ``i + k``, k
-        is the index minus i. Return the block for the code that runs only if the label is in range.
+        """Append code to ``lines`` that computes the label ``solved`` from the index of a result entry: for the index
+        ``i + k``, k is the index minus i. Return the block for the code that runs only if the label is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]

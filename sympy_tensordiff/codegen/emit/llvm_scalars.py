@@ -351,7 +351,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return real_text(value, "double"), "double"
 
         def series() -> Value:
-            """Emit the power series of the Bessel function at ``x``, for small ``x``, and return its value."""
+            """Emit the power series of the Bessel function of the enclosing method's ``order`` at its ``x``, for small
+            ``x``, and return its value.
+            """
             term, square = number(1), self.binary("fmul", x, x)
             for k in range(1, order + 1):
                 term = self.binary("fmul", term, self.binary("fdiv", x, number(2 * k + 1)))
@@ -362,7 +364,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return total
 
         def recurrence() -> Value:
-            """Emit the upward recurrence for the Bessel function at ``x``, for larger ``x``, and return its value."""
+            """Emit the upward recurrence for the Bessel function of the enclosing method's ``order`` at its ``x``, for
+            larger ``x``, and return its value.
+            """
             before, value = (self.binary("fdiv", self.call_function(name, [x]), x) for name in ("cos", "sin"))
             for k in range(order):
                 product = self.binary("fmul", self.binary("fdiv", number(2 * k + 1), x), value)

@@ -85,8 +85,8 @@ def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
         return rest[0] if len(rest) == 1 else Operation("and", rest) if rest else TRUE
 
     def decided_value(value: Scalar) -> Scalar:
-        """Return true if ``value`` is one of the ``names`` known to be true. Simplify a select or an "and" that has
-        such an operand; other values are unchanged.
+        """Return true if ``value`` is one of the enclosing function's ``names``, which are known to be true. Simplify a
+        select or an "and" that has such an operand; other values are unchanged.
         """
         return TRUE if isinstance(value, Name) and value in names else simplified(value)
 

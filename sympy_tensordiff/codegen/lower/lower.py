@@ -440,8 +440,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables` that scatter the term `part`: in each iteration, its value is added to an
-        entry of `array` (or replaces it by a maximum or minimum).
+        """Return the loops over `variables`, in the block ``block``, that scatter the term `part`: in each iteration,
+        its value is added to an entry of `array` (or replaces it by a maximum or minimum).
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = CodeBlock(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])

@@ -583,8 +583,8 @@ class Storage:
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables` that scatter the term `part`: in each iteration, they add its value to an
-        entry of `array`. `lower.Lowering` implements this.
+        """Return the loops over `variables`, in the block ``block``, that scatter the term `part`: in each iteration,
+        they add its value to an entry of `array`. `lower.Lowering` implements this.
         """
         raise NotImplementedError
 

@@ -117,11 +117,11 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Find the kernel that adds the values of the product `step` to overlapping windows of an array (col2im).
-        Return ``(entry, kernel, fills)``: the entry to which it adds, the kernel, and the steps that first fill the
-        array with 0. None if there is no such kernel.
+        """Find the kernel that adds the entries of the product `step` to overlapping windows of an array (col2im).
+        ``output`` is the entry of the product at ``labels``. Return ``(entry, kernel, fills)``: the entry to which it
+        adds, the kernel, and the steps that first fill the array with 0; None if there is none.
 
-        ``output`` is the entry of the product at its ``labels``. A correlation can replace all these steps.
+        A correlation can replace all these steps.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:

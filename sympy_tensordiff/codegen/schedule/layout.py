@@ -361,9 +361,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with each read replaced by ``visit(read, variable, around)``: ``variable`` is the
-        innermost long loop or axis around the read, ``around`` are the longer ones. `loops` are all loops and guards
-        around `statement`.
+        """Return `statement` with each read replaced by ``visit(read, variable, around)``; ``visit`` is the enclosing
+        function's. ``variable`` is the innermost long loop or axis around the read, ``around`` are the longer ones.
+        `loops` are all loops and guards around `statement`.
         """
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
@@ -376,8 +376,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def visited(node: Scalar) -> Scalar:
-            """Return ``visit(node, variable, loops)``, the replacement of the read `node`, for the loops around it;
-            other nodes unchanged.
+            """Return ``visit(node, variable, around)``, the replacement of the read `node`; other nodes unchanged.
+            ``visit``, the innermost long loop and the longer loops ``around`` the statement are those of the enclosing
+            functions.
             """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 

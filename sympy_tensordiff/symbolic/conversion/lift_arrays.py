@@ -105,8 +105,8 @@ def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], conve
 
 
 def _comprehension(expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert SymPy's `ArrayComprehension` to a tensor; raise `ShapeError` if the length of an axis depends on another
-    index.
+    """Convert SymPy's `ArrayComprehension` to a tensor; ``convert`` handles its parts. Raise `ShapeError` if the length
+    of an axis depends on another index.
     """
 
     def function(*arguments: Expr) -> Any:
@@ -151,7 +151,7 @@ def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
 
 
 def apply_function(expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert SymPy's elementwise application of a function of one argument to a tensor."""
+    """Convert SymPy's elementwise application of a function of one argument; ``convert`` handles its parts."""
     tensor, argument = convert(expr.expr), Dummy(real=True)
     body = convert(expr.function(argument))
     if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, TensorNode)):
@@ -277,7 +277,7 @@ def _factors_of_power(arg: Any) -> list[Any]:
 
 
 def _reshape(expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert SymPy's `Reshape`; raise `ShapeError` if the numbers of entries differ."""
+    """Convert SymPy's `Reshape`; ``convert`` handles the array. Raise `ShapeError` if the numbers of entries differ."""
     tensor = convert(expr.expr)
     old, new = shape_of(tensor), tuple(expr.shape)
     reshaped = in_shape(tensor, new)

@@ -52,7 +52,7 @@ MATRIX_CLASSES: tuple[Any, ...] = (
 def lift_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert a matrix or array expression, or a scalar made of matrices, into the classes of this package.
 
-    `expr` is an instance of one of `MATRIX_CLASSES`; `convert` converts its subexpressions. A matrix becomes a tensor
+    `expr` is an instance of one of `MATRIX_CLASSES`; `convert` handles its subexpressions. A matrix becomes a tensor
     of rank 2; entries, traces, dot products and full contractions become scalars. Raise `UnsupportedError` if there is
     no index form; the message names the node and what to write instead.
 
@@ -179,7 +179,7 @@ def _dot_product(expr: Any, convert: ConvertSubexpression) -> Any:
 
 
 def _slice(expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension."""
+    """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension. ``convert`` handles the matrix."""
     tensor = convert(expr.parent)
     row, _, down = map(convert, expr.rowslice)
     column, _, right = map(convert, expr.colslice)
@@ -225,7 +225,9 @@ def _diag_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
 
 
 def _block_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices."""
+    """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices. ``convert``
+    handles the blocks.
+    """
     rows, columns = _block_starts(expr.rowblocksizes), _block_starts(expr.colblocksizes)
     places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
     blocks = [(r, c, convert(expr.blocks[r, c])) for r, c in places]

@@ -307,8 +307,8 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
         last = shape_of(A)[along] - 1
 
         def entry_at(index: Expr) -> Expr:
-            """Return the entry of ``A`` whose index along the axis is ``index``, with the enclosing indices along the
-            other axes.
+            """Return the entry of the enclosing function's tensor ``A`` at ``index`` along the reduced axis, and at the
+            enclosing ``indices`` along the other axes.
             """
             result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
