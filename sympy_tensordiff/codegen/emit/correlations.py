@@ -155,9 +155,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, and return the text block inside
-        of the innermost one. There is one loop for each index that is fixed neither by the block nor by the number of
-        the task.
+        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, one for each index that neither
+        the block nor the number of the task fixes. Return the text block inside of the innermost loop.
 
         Longer loops are further outside; only those on which a solved index depends come before. Without
         ``self.block``, the innermost loop runs over blocks of rows.

@@ -575,8 +575,8 @@ def whole(number: Fraction) -> Fraction | int:
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
     """Return ``(node, start)``: `node` with periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v +
-    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. `rows`
-    bound ``v``. None if no read is shifted.
+    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. None if no
+    read is shifted.
 
     None also where ``v`` is not the index of a whole axis.
     """

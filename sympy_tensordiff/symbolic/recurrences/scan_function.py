@@ -136,9 +136,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps, with the next
-    states ``updates``; for ``last`` only its last value. None unless its state is one number, with a step like ``s +
-    f(x, t)`` or ``s*f(x, t)``.
+    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps; for ``last`` only
+    its last value. None unless its state is one number, with a step like ``s + f(x, t)`` or ``s*f(x, t)``. ``updates``
+    are the next states.
 
     With ``reverse``, the recurrence runs backwards.
     """
