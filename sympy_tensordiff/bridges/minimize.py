@@ -202,7 +202,8 @@ class MinimizeProblem:
 def minimize_problem(
     loss: Any, wrt: Any, *, data: Mapping[Any, Any] | None = None, start: Any = None, **options: Any
 ) -> MinimizeProblem:
-    """Return a loss and its derivatives as functions of one flat vector, for SciPy's optimisers.
+    """Return the scalar or tensor ``loss`` and its derivatives as functions of one flat vector of the variables
+    ``wrt``, for SciPy's optimisers. ``data`` has the values of all other symbols.
 
     Parameters
     ----------

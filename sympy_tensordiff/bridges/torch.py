@@ -281,8 +281,9 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, axes)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply``, mapped over
-    one axis, and the position of this axis in each, 0. Raise `ArgumentError` for CUDA.
+    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply`` with
+    ``values`` and mapped over one axis of each (``axes``), and the position of this axis in each result, 0. Raise
+    `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
@@ -396,8 +397,9 @@ def _custom_op(torch: Any) -> Any:
         return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        """PyTorch's batching rule: return the results of the operator with this ``key``, mapped over one axis of its
-        tensors (``axes``), and the position of this axis in each result.
+        """PyTorch's batching rule: return the results of the operator with this ``key`` for ``tensors`` and
+        ``integers``, mapped over one axis of each tensor (``axes``), and the position of this axis in each result.
+        ``info`` is not used.
         """
         operator, values = operator_and_values(tensors, integers, key)
         results, positions = _vmap_operator(

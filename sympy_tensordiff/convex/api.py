@@ -181,7 +181,7 @@ def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
 
     def rewritten(node: Expr) -> Expr:
         """Return a product over an index as ``exp`` of a sum of logarithms if its factors are positive, and ``Abs(a)``
-        without `Abs` if the sign of a is known; else ``node``.
+        without `Abs` if the sign of a is known; else ``node``. The enclosing function's ``signs`` proves signs.
         """
         inner, sign = node.args[0], signs.of(node.args[0])
         if isinstance(node, IndexedProduct):

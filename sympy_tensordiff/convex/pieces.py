@@ -244,8 +244,8 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
 
 
 def _condition_holds(signs: Signs, condition: Any, value: Callable[[Expr], Expr]) -> bool:
-    """Return whether ``condition`` is true at a point; raise `SignUnknown` if that is not known. The function ``value``
-    returns a scalar's expression at the point.
+    """Return whether ``condition`` is true at a point; raise `SignUnknown` if ``signs`` cannot decide it. The function
+    ``value`` returns a scalar's expression at the point.
     """
     if condition in (True, False):
         return bool(condition)

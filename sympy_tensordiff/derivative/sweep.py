@@ -175,8 +175,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
 
         def rule(part: Node) -> Node:
-            """Apply the pullback rule of a node to `part`, a branch or term of its cotangent. Return the contribution
-            to the cotangent of one argument.
+            """Apply the pullback rule of the enclosing method's ``node`` to `part`, a branch or term of its cotangent.
+            Return the contribution to the cotangent of the argument at ``position``.
             """
             return pull(self.graph, node, part, position)
 

@@ -30,7 +30,8 @@ def atoms_in(forms_and_rows: Iterable[Affine | Constraint]) -> frozenset[Variabl
 
 
 def linear(parts: Iterable[Affine | Constraint]) -> bool:
-    """Return whether no form or row contains a nonlinear term (`Compound`): no floor, maximum, product or tensor entry.
+    """Return whether none of ``parts``, forms or constraints, contains a nonlinear term (`Compound`): no floor,
+    maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
     >>> linear([Constraint("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])

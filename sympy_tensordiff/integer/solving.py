@@ -39,7 +39,7 @@ MAX_RESIDUES = 16
 
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
     """Solve all equations and congruences in ``rows`` for ``variables`` over the integers; None if they have no
-    solution.
+    solution. ``names`` makes new variables for the free ones.
 
     Return ``(remaining, mapping, rows)``: the variables to sum over, new ones among them; the others in terms of these;
     and constraints: only inequalities contain a remaining variable, while equations and congruences are guards.
@@ -64,7 +64,8 @@ Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
     """Make one step in solving ``rows`` for the variables in ``kept``, by one equation or congruence. Return
-    ``(substitution, rows, variables)``, with which the caller goes on, or None if nothing is left to solve.
+    ``(substitution, rows, variables)``, with which the caller goes on, or None if nothing is left to solve. ``names``
+    makes new variables.
 
     The caller has to apply the substitution to the rows; the variables are the remaining ones, new ones included.
     """
@@ -195,9 +196,9 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Return the congruence and the smaller equation into which an equation splits if a number divides all coefficients
-    of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
-    does.
+    """Return the congruence and the smaller equation into which the equation ``row`` splits if a number divides all
+    coefficients of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None
+    if no number does.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
@@ -220,8 +221,9 @@ def _exact_quotient(form: Affine, divisor: int) -> Affine:
 def _smith_step(
     names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
 ) -> Step:
-    """Solve ``equations`` for the variables ``kept``, all at once, by the Smith normal form of their matrix. Return the
-    substitution, the rows with the conditions for a solution, and the remaining variables, new free ones included.
+    """Solve ``equations`` for the variables ``kept``, all at once, by the Smith normal form of their matrix. Return
+    ``(substitution, rows, variables)``: the rows contain the conditions for a solution, and the remaining variables the
+    free ones that ``names`` made.
     """
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
@@ -229,7 +231,9 @@ def _smith_step(
     solution = smith.solve(matrix, len(unknowns))
 
     def times_right_sides(row: Sequence[int]) -> Affine:
-        """Return the sum of ``row[n]*b[n]`` over the equations n, where ``b[n]`` is the right side of an equation."""
+        """Return the sum of ``row[n]*right[n]`` over n; the enclosing function's ``right`` has the right sides of the
+        equations.
+        """
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 
     values = [Affine() for _ in unknowns]

@@ -227,8 +227,8 @@ MAX_COUNTED_BOUNDS = 4
 
 
 def length_of_range(limit: Bounds) -> Affine | None:
-    """Return the number of values of a loop as a form, 0 or negative if it is empty. None if there are more than
-    `MAX_COUNTED_BOUNDS` bounds.
+    """Return the number of values of a loop with the bounds ``limit`` as a form, 0 or negative if it is empty. None if
+    there are more than `MAX_COUNTED_BOUNDS` bounds.
     """
     if len(limit.lows) + len(limit.highs) > MAX_COUNTED_BOUNDS:
         return None

@@ -93,8 +93,8 @@ def _depends_on_indices_only(condition: Basic) -> bool:
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: SymbolValues) -> bool:
-    """Return whether some condition has the truth value ``decisive``, which decides an "and" or "or". If none has,
-    raise the first out-of-bounds error that occurred.
+    """Return whether some condition has the truth value ``decisive`` at the values ``env`` of symbols; it then decides
+    an "and" or "or". If none has, raise the first out-of-bounds error that occurred.
     """
     error_of_read = None
     for condition in conditions:
@@ -212,8 +212,8 @@ def _compile_function_call(compile_: CompileSubexpression, node: Expr) -> Compil
 
 
 def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
-    """Return the value of a SymPy function at 30-digit floats, by mpmath or SymPy; NaN if it is complex. Raise
-    `UnsupportedError` if neither can evaluate it.
+    """Return the value of a SymPy function at ``numbers``, 30-digit floats, by mpmath or SymPy; NaN if it is complex.
+    Raise `UnsupportedError` if neither can evaluate it.
     """
     # For speed only: SymPy evaluates the other functions.
     record = record_of(function)

@@ -235,7 +235,7 @@ def _count_inversions(numbers: Sequence[int]) -> int:
 
 
 def inverse(matrix: ObjectArray) -> ObjectArray:
-    """Return the inverse as the adjugate over the determinant.
+    """Return the inverse of ``matrix`` as the adjugate over the determinant.
 
     Raise `ArgumentError` if the matrix is singular.
     """

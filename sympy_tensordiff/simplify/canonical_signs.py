@@ -49,9 +49,9 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once.
-    Operations on whole tensors are unchanged; scalar expressions that read entries of them are rewritten only if
-    ``mixed``.
+    """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once. With
+    ``for_readers``, common divisors are taken out, too. Operations on whole tensors are unchanged; scalar expressions
+    that read entries of them are rewritten only if ``mixed``.
 
     With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
     Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,
@@ -268,7 +268,8 @@ def _signs_of(number: int | Fraction, is_sum: bool) -> int:
 
 def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
     """Return ``-choice`` for the select `choice` without a minus sign in front: in each branch a difference is swapped,
-    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither.
+    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither. ``uses`` counts the
+    uses of nodes.
     """
     values = []
     for value in choice.args[1:]:

@@ -494,8 +494,8 @@ class Parts:
         return self._key(node) or node
 
     def _parts_to_name(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
-        """Return the subexpressions to be named: those in `forced` (the user's wishes), and those used often enough to
-        pay. Inner ones come first.
+        """Return the subexpressions of ``roots`` to be named: those in `forced` (the user's wishes), and those used
+        often enough to pay. Inner ones come first.
         """
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:

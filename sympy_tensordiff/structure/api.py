@@ -353,7 +353,8 @@ def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) ->
 
 @explained
 def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
-    """Return the Jacobian of a tensor as a compiled callable that gives a sparse or structured operator.
+    """Return the Jacobian of the tensor ``T`` with respect to ``wrt`` as a compiled callable of ``args`` that gives a
+    sparse or structured operator.
 
     Parameters
     ----------

@@ -418,8 +418,8 @@ class VectorPrinter(ScalarPrinter):
         return entries
 
     def slice_text(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
-        """Return a slice like ``2:n:3`` of an axis: it begins at ``start`` and has the stride ``step`` and one entry
-        per value of ``dim``.
+        """Return a slice like ``2:n:3`` of an axis of the length ``extent``: it begins at ``start`` and has the stride
+        ``step`` and one entry per value of ``dim``.
         """
         stop = start + step * (dim.length - 1) + 1
         if step == 1 and start == Affine.of(0) and stop == extent:

@@ -371,8 +371,8 @@ class Additions:
     def _reduction_text(
         self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: PrintingContext
     ) -> str:
-        """Return the text of the reduction of ``value`` over the dimensions ``summed``, which are the outermost
-        ones.
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``, the outermost ones of
+        ``frame``.
         """
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]

@@ -381,8 +381,8 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ values
 
     def print_store(self, value: Scalar, frame: PrintingContext) -> None:
-        """Append the assignment of `value` to the entries of the array that the kernel fills or, in a pure dialect, the
-        line that returns it.
+        """Append to ``frame`` the assignment of `value` to the entries of the array that the kernel fills or, in a pure
+        dialect, the line that returns it.
         """
         text, varies = self.values.scalar(value), self.values.varies(value)
         if not self.dialect.is_pure:
@@ -590,9 +590,9 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: PrintingContext) -> None:
-        """Print a Python loop over the range ``wide``, for array code that computes many entries at once, each with its
-        own range of ``loop``. ``wide`` contains all of these ranges; each iteration computes only the entries whose
-        range contains the loop variable.
+        """Append to ``frame`` a Python loop over the range of ``wide``, for array code that computes many entries at
+        once, each with its own range of ``loop``. The range of ``wide`` contains all of these; each iteration computes
+        only the entries whose range contains the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))

@@ -209,7 +209,7 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
 
     def _sum(self, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a sum; negated terms are subtracted."""
+        """Return the text of the sum of ``arguments``; negated terms are subtracted."""
         texts: list[str] = []
         for argument in arguments:
             negative, positive = split_off_sign(argument)

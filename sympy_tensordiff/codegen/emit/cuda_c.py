@@ -483,9 +483,9 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(text, code)`` of the C code that tests on the device whether a matrix declared symmetric is
-        symmetric. ``text`` is a line if ``code`` is 0, otherwise a condition under which the call returns ``code``.
-        ``length`` is the number of rows.
+        """Yield ``(text, code)`` of the C code that tests on the device whether the matrix ``array``, declared
+        symmetric, is symmetric. ``text`` is a line if ``code`` is 0, otherwise a condition under which the call returns
+        ``code``. ``length`` is the number of rows.
         """
         found = self.names.fresh(f"{array}_asymmetry")
         yield f"{INDENT}int64_t {found};", 0
@@ -503,7 +503,10 @@ class CudaFile(CFile):
         return f"(ptrdiff_t){found}[0]", f"(ptrdiff_t){found}[1]"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
-        """Yield the lines that search for out-of-bounds data and refuse the call if they find some."""
+        """Yield ``(text, code)`` of the C code that runs the kernels ``search`` to find out-of-bounds data, and refuses
+        the call if there are some. ``text`` is a line if ``code`` is 0, otherwise a condition under which the call
+        returns ``code``. ``forms`` prints constraints.
+        """
         count = len(search.program.outputs)
         found = self.names.fresh("found")
         yield f"{INDENT}real {found}[{count}] = {{{', '.join([f'(real){NO_POSITION!r}'] * count)}}};", 0

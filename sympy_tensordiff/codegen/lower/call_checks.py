@@ -212,8 +212,9 @@ class _Checks:
 def checks_of_reads(
     graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
 ) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
-    """Return the run-time checks of the reads below `roots`: those on sizes, those on data, and the nodes that find the
-    position of bad data for messages.
+    """Return ``(size checks, data checks, searches)`` for the reads below `roots`: run-time checks of sizes and of
+    data, and nodes that find the position of bad data for messages. ``facts`` are constraints that hold; ``names`` are
+    those of sizes and tensors in the code.
 
     `roots` are the results as the user wrote them, `facts` the constraints on sizes and free indices.
     """

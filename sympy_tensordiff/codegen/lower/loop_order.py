@@ -44,8 +44,8 @@ def in_memory_order(
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
     """Return ``(variables, constraints)`` of a reduction of `body` over `variables` in the range `rows`, with the loops
-    in an order that reads memory contiguously, the innermost last. Unchanged if no order is better. ``hints(extent)``
-    is the expected length of an axis.
+    in an order that reads memory contiguously, the innermost last. Unchanged if no order is better. ``context`` has the
+    loops around it; ``hints(extent)`` is the expected length of an axis.
 
     Each variable is bounded by those before it.
 

@@ -120,8 +120,8 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _stored_value(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array that stores `node`, perhaps times a number; the array is created if need be. None
-        if storing `node` is not worthwhile.
+        """Return the read, in the code of ``block``, of an array that stores `node`, perhaps times a number; the array
+        is created if need be. None if storing `node` is not worthwhile.
         """
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
@@ -304,8 +304,8 @@ class Lowering(Matrices):
         return not all(is_short_range(part.data, v) for part in found for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: CodeBlock) -> frozenset[Node]:
-        """Return the nodes that only this `branch` of a select uses in the kernel, so that they can be computed under
-        its condition.
+        """Return the nodes that only this `branch` of a select uses in the kernel of ``block``, so that they can be
+        computed under its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
@@ -360,8 +360,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return those of `sums` that have a call of a costly function in common with another one of them. All run over
-        the same range, so that one loop can compute them together, with one call.
+        """Return those of `sums`, in the loops of ``context``, that have a call of a costly function in common with
+        another one of them. All run over the same range, so that one loop can compute them together, with one call.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -521,8 +521,8 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return the `factors` of the product `node`, where those that depend on the same loop indices are joined to
-        one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+        """Return the `factors` of the product `node`, in the loops of ``context``. Those that depend on the same loop
+        indices are joined to one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:

@@ -168,9 +168,9 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: EnclosingLoops, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield a plan, if there is one, to compute the sum `terms` by matrix products. They sum over the variables
-        whose ranges depend on no other index; loops run over the other ones. One bound `slant`, such as ``j <= i``, may
-        make the products triangular.
+        """Yield a plan, if there is one, to compute the sum `terms`, in the loops of ``context``, by matrix products.
+        They sum over the variables whose ranges depend on no other index; loops run over the other ones. One bound
+        `slant`, such as ``j <= i``, may make the products triangular.
         """
         if terms is None:
             return
@@ -380,8 +380,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return ``(left, right)``: the matrices ``first`` and ``second`` in the order in which the innermost enclosing
-        loop index is the last axis of their product.
+        """Return ``(left, right)``: the operands ``first`` and ``second`` of a product in the plan ``split``, in the
+        order in which the innermost enclosing loop index is the last axis of their product.
 
         A product with a slanted bound has the matrix with the row label of the bound on the left.
         """
@@ -404,8 +404,8 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array that stores `matrix`, an operand of a matrix product; it is created if
-        necessary. None if it cannot be stored. `roles` has three lists of labels of the product: those in both operands
+        """Return ``(name, labels)`` of an array that stores `matrix`, an operand of a product in the plan ``split``; it
+        is created if necessary. None if it cannot be stored. `roles` has three lists of labels: those in both operands
         and the result, those in `matrix` only, and summed ones; ``ranges`` has their ranges.
         """
         own_summed = split.own_summed(matrix, roles[2])
@@ -439,9 +439,9 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return the formula of an entry of `matrix`, an operand of a matrix product: the product of its factors,
-        summed over those summed labels that the other operand does not contain. `roles` has three lists of labels:
-        batch labels, labels of `matrix` and the result only, and summed labels.
+        """Return the formula of an entry of `matrix`, an operand of a product in the plan ``split``: the product of its
+        factors, summed over those summed labels that the other operand does not contain. `roles` has three lists of
+        labels: batch labels, labels of `matrix` and the result only, and summed labels.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -468,8 +468,8 @@ class Matrices(Storage):
         return orders
 
     def _count_reads_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """Return how many reads in the factors of `matrix` are contiguous along the index `label`, but not along
-        ``other``: `label` is in the last index and ``other`` in an earlier one.
+        """Return how many reads in the factors of `matrix`, an operand in the plan ``split``, are contiguous along the
+        index `label`, but not along ``other``: `label` is in the last index and ``other`` in an earlier one.
         """
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)

@@ -113,16 +113,17 @@ class Planner:
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def rank(self, node: Node, context: EnclosingLoops) -> int:
-        """Return the number of linearly independent integers on which `node` depends, one for ``x[i + k]``, two for
-        ``x[i + k]*y[k]``: the number of axes of an array for it.
+        """Return the number of linearly independent integers on which `node`, in the loops of ``context``, depends: one
+        for ``x[i + k]``, two for ``x[i + k]*y[k]``. It is the number of axes of an array for `node`.
         """
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: EnclosingLoops, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store its
-        values. None if one of them has no bounds; only with ``rounded`` may the bounds contain quotients.
+        """Return `node`, in the loops of ``context``, as a function of as few integers as possible, so that an array
+        with these as axes can store its values. None if one of them has no bounds; only with ``rounded`` may the bounds
+        contain quotients.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
@@ -188,7 +189,7 @@ class Planner:
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
 
     def quotients(self, node: Node, context: EnclosingLoops) -> list[Quotient]:
-        """Return the floor quotients of loop indices in the index forms of `node`."""
+        """Return the floor quotients in the index forms of `node` that contain loop indices of ``context``."""
         parts = {part for form in self._forms(node) for part in form.quotients()}
         own = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
@@ -239,8 +240,8 @@ class Planner:
         return self._ranges[renamed, loops]
 
     def entries(self, labels: Iterable[Affine], context: EnclosingLoops, hints: Callable[[Affine], int]) -> int:
-        """Return the expected number of entries of an array with an axis for each of ``labels``. ``hints`` gives the
-        expected value of an extent; an unknown one counts as 1.
+        """Return the expected number of entries of an array with an axis for each of ``labels``, forms in the loops of
+        ``context``. ``hints`` gives the expected value of an extent; an unknown one counts as 1.
         """
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)

@@ -210,9 +210,9 @@ class Shifts:
             places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
-        """Find the values in the loop `bodies` for which `survey` chose arrays, and record in ``self.members`` the
-        array and the index at which each is read. With ``is_array``, the bodies are entries of an array, else terms of
-        a reduction.
+        """Find the values in the loop `bodies`, in the loops of ``context``, for which `survey` chose arrays, and
+        record in ``self.members`` the array and the index at which each is read. With ``is_array``, the bodies are
+        entries of an array, else terms of a reduction.
         """
         if not self.domains:
             return
@@ -476,7 +476,7 @@ class Shifts:
         ]
 
         def fits(ends: Sequence[Affine], extent: Affine) -> bool:
-            """Return whether some form in `ends` is provably at most `extent`, whatever the sizes are."""
+            """Return whether the enclosing method's ``facts`` imply that some form in `ends` is at most `extent`."""
             return any(is_implied(Constraint("ge", extent - end), facts) for end in ends)
 
         return any(

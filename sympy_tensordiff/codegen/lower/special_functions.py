@@ -65,8 +65,8 @@ def _expint_compiled(expn: Function) -> Function:
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """Return polygamma for compiled code: the sum of ``n!*(-1)**(n + 1)/(x + k)**(n + 1)`` over k, with the
-    Euler-Maclaurin formula for large k.
+    """Return polygamma for compiled code: ``psi`` for order 0, otherwise the sum of ``n!*(-1)**(n + 1)/(x + k)**(n +
+    1)`` over k, with the Euler-Maclaurin formula for large k.
 
     At negative x, a part of the sum over all integers k that does not depend on how far x is from 0::
 

@@ -213,8 +213,9 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that sets the entries of the array `name`, at the indices `axes`, to `body` where ``guard`` is
-        true, and to 0 elsewhere. Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
+        """Add the kernel that sets the entries of the array `name` to `body` where ``guard`` is true, and to 0
+        elsewhere. `axes` are the indices of the entry, ``extents`` the lengths of the axes. Terms of `body` that are
+        scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
@@ -493,8 +494,8 @@ class Storage:
         return axis_count < context.dimension
 
     def _is_running_reduction(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether the reduction `node` continues along an index around it, as ``Sum_{j <= i} x[j]`` does along
-        i, so that one pass computes all of its values.
+        """Return whether the reduction `node`, in the loops of ``context``, continues along an index around it, as
+        ``Sum_{j <= i} x[j]`` does along i, so that one pass computes all of its values.
         """
         if not self.temporaries or node in self.chained:
             return False

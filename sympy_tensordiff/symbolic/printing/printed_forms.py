@@ -417,8 +417,8 @@ def _as_variable(tensor: Any) -> Any:
 
 
 def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
-    """Return the values ``[a, b, c]`` of ``Piecewise((a, i < 1), (b, i < 2), (c, True))`` for an ``index`` with
-    ``count`` values; None for another `Piecewise`.
+    """Return the values ``[a, b, c]`` of the ``body`` ``Piecewise((a, i < 1), (b, i < 2), (c, True))`` for an ``index``
+    with ``count`` values; None for another `Piecewise`.
     """
     *first, last = body.args
     is_ladder = len(body.args) == count and last.args[1] == S.true

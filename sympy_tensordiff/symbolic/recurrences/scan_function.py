@@ -383,8 +383,8 @@ def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
 
 
 def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
-    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads over time: its row ``t`` is
-    ``A[idx[t]]``.
+    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads while ``time`` runs over 0, ...,
+    ``length - 1``: its row ``t`` is ``A[idx[t]]``.
     """
     index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
     limits, places = [(index, length)], []
