@@ -266,8 +266,7 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ functions
 
     def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of ``|x|``: none for a matrix, whose determinant it is, else ``operand``, the axes of ``x``.
-        """
+        """Return the axes of ``|x|``: none for a matrix, whose determinant it is, else ``operand``, those of ``x``."""
         if shape_code(operand) == MATRIX and not node.text:
             self.unify(*operand)
             return SCALAR
