@@ -99,8 +99,8 @@ class CudaTexts(CPrinter):
         return f"for ({bounds}; {own} += {self.form(statement.step)})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function. A helper that combines the values of threads of a warp also gets the number of
-        these threads.
+        """Return the text of the call of ``function`` with ``arguments``. A helper that combines the values of threads
+        of a warp also gets the number of these threads.
         """
         if function in WARP_HELPERS:
             value, threads = arguments
@@ -136,7 +136,7 @@ class CudaCPrinter(CudaTexts):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
-        grid, and then the loop nest of one thread.
+        grid, and then ``body``, the loop nest of one thread.
         """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
@@ -188,7 +188,7 @@ class CudaLoopKernelPrinter(CudaCPrinter):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
-        block, and then the loop nest of one thread.
+        block, and then ``body``, the loop nest of one thread.
         """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = []
