@@ -191,8 +191,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors of a common type, and ints. Raise an error for another type, and if an argument
-    that is not in ``wrt`` requires a gradient.
+    """Return the arguments ``values`` of ``function`` as tensors of a common type, and ints. Raise an error for another
+    type, and if an argument that is not in its ``wrt`` requires a gradient. ``torch`` is the module.
     """
     tensors: list[Any] = []
     types = []

@@ -194,8 +194,8 @@ def _noted(
 
 
 def _ratio(one: Callable[..., Any], other: Callable[..., Any], arrays: Sequence[Any]) -> float:
-    """Return the time of ``one`` divided by the time of ``other``. Calls of both are timed alternately, and the
-    shortest times count.
+    """Return the time of ``one`` divided by the time of ``other``, as functions of ``arrays``. Calls of both are timed
+    alternately, and the shortest times count.
     """
     readings = [(_seconds(one, arrays), _seconds(other, arrays)) for _ in range(ROUNDS)]
     return min(first for first, _ in readings) / min(second for _, second in readings)

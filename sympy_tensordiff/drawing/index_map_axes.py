@@ -234,8 +234,8 @@ def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
 def _draw_kernel_basis(
     canvas: _LatticeAxes, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]
 ) -> None:
-    """Draw each vector of the kernel basis as an arrow that starts at one of the points ``starts``, preferably such
-    that its ends are among the points ``inside``.
+    """Draw on ``canvas`` each vector of the basis ``kernel`` as an arrow that starts at one of the points ``starts``,
+    preferably such that its ends are among the points ``inside``.
     """
     best = set(inside)
 

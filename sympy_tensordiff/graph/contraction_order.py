@@ -323,8 +323,8 @@ def _volume(shape: Sequence[Affine]) -> Polynomial:
 
 
 def is_separable(core: Node) -> bool:
-    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: its
-    operands form two or more groups that share no label.
+    """Return whether the einsum ``core`` is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None,
+    :]``: its operands form two or more groups that share no label.
     """
     groups: list[set[int]] = []
     for labels in core.data.inputs:

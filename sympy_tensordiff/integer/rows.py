@@ -93,7 +93,8 @@ def positive_rows(forms: Iterable[Affine]) -> tuple[Constraint, ...]:
 
 
 def unit_bounds_of(variable: Variable, rows: Iterable[Constraint]) -> tuple[list[Affine], list[Affine]]:
-    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints in which its coefficient is 1 or -1.
+    """Return ``(lower bounds, upper bounds)`` of ``variable`` from those constraints of ``rows`` in which its
+    coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> unit_bounds_of("i", [Constraint("ge", i - 1), Constraint("ge", n - i), Constraint("ge", 9 - 2 * i)])

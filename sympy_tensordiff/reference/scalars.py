@@ -115,7 +115,7 @@ def _compile_piecewise(compile_: CompileSubexpression, node: Expr) -> Compiled:
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
     def run(env: SymbolValues) -> Number:
-        """Return the value of the first branch whose condition is true."""
+        """Return the value of the first branch whose condition is true at the values ``env`` of symbols."""
         for value, condition in pieces:
             if condition(env):
                 return value(env)

@@ -130,7 +130,9 @@ class StructuredDerivative:
         return pattern.rows, pattern.columns
 
     def values(self, *arrays: Any, out: NDArray[Any] | None = None, lower: bool = False) -> NDArray[Any]:
-        """Return the values of the entries listed by `structure`, in the same order; written to ``out`` if given."""
+        """Return the values of the entries listed by `structure`, in the same order; written to ``out`` if given. With
+        ``lower``, only those of the lower triangle.
+        """
         call = self._arguments.read(arrays)
         return self.evaluate_entries(self.entries(call, lower=lower), call, out)
 

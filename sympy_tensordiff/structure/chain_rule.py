@@ -207,8 +207,8 @@ def _depends_on(node: Expr, variables: tuple[Expr, ...]) -> bool:
 
 
 def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]:
-    """Return ``(ranges, body, weight)`` for a sum or extremum: its derivative is the sum of ``weight`` times the
-    derivative of ``body`` over ``ranges``.
+    """Return ``(ranges, body, weight)`` for ``reduction``, a sum or extremum: its derivative is the sum of ``weight``
+    times the derivative of ``body`` over ``ranges``.
 
     The weight of an extremum is 1 shared equally among the bodies that attain it; it is treated as constant.
     """

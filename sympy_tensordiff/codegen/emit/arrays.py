@@ -304,7 +304,9 @@ class KernelPrinter:
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: PrintingContext) -> None:
-        """Print statements as array operations, whose dimensions are the vectorised loops of the context ``frame``."""
+        """Print the statements ``body`` as array operations, whose dimensions are the vectorised loops of the context
+        ``frame``.
+        """
         with self.values.inside(frame):
             for number, statement in enumerate(body):
                 if self.prints_cases(body[number:], frame):
@@ -326,9 +328,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: PrintingContext) -> bool:
-        """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
-        the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was possible; if
-        not, nothing is printed.
+        """Print `body` into ``frame`` in two branches if all its guarded loops have the same rare condition: without
+        these loops for the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was
+        possible; if not, nothing is printed.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False

@@ -367,9 +367,9 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return the positions at which to declare the scalars ``wanted``, a dictionary from names to C types. The result
-    maps the position of a statement to the names and types that are declared before it, in the innermost block with all
-    uses of the scalar.
+    """Return the positions in ``body`` at which to declare the scalars ``wanted``, a dictionary from names to C types.
+    The result maps the position of a statement to the names and types declared before it. This is the innermost block
+    with all uses of the scalar.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

@@ -244,8 +244,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(first, lambda: ("true", "i1"), rest)[0]
 
     def comparison(self, function: str, left: Scalar, right: Scalar) -> str:
-        """Emit the comparison of two expressions by ``function``: "lt", "le", "eq" or "ne". Return the text of its
-        boolean (i1) value. Integers are compared as integers.
+        """Emit the comparison of ``left`` and ``right`` by ``function``: "lt", "le", "eq" or "ne". Return the text of
+        its boolean (i1) value. Integers are compared as integers.
         """
         of_integers, of_numbers = COMPARISONS[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
@@ -380,7 +380,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.convert(found, self.real), self.real
 
     def extreme(self, function: str, left: Value, right: Value) -> Value:
-        """Emit the maximum ("max") or minimum of two numbers, nan if one of them is nan, and return its value."""
+        """Emit the maximum (``function`` "max") or minimum of the numbers ``left`` and ``right``, nan if one of them is
+        nan, and return its value.
+        """
         (x, y), kind = self.unify(left, right)
         name = f"llvm.{function}imum.f{64 if kind == 'double' else 32}"
         self.module.declare(name, kind, [kind, kind])

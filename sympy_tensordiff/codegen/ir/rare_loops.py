@@ -150,8 +150,8 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     is_true = holds == (test == name)
 
     def with_truth_value(value: Scalar) -> Scalar:
-        """Return one node of an expression with the name of ``test`` replaced by true or false, as ``is_true`` says,
-        and simplify it: a select by the test becomes one of its branches.
+        """Return one node of an expression with the name of the enclosing function's ``test`` replaced by true or
+        false, as its ``is_true`` says, and simplify it: a select by the test becomes one of its branches.
         """
         if value == name:
             return TRUE if is_true else FALSE

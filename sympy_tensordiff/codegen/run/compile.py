@@ -227,8 +227,9 @@ class CompiledFunction:
         )
 
     def _compute(self, prepared: PreparedArguments, filled: Sequence[Any]) -> Callable[..., None]:
-        """Compute the results of a call into the arrays ``filled``; compile before if needed. Return the function that
-        computed them, so that further calls with the same kinds of arguments can use it.
+        """Compute the results of a call with the arguments ``prepared`` into the arrays ``filled``; compile before if
+        needed. Return the function that computed them, so that further calls with the same kinds of arguments can use
+        it.
         """
         parallel = self._in_parallel()
         is_compiled = (prepared.dtype, parallel) in self._runs and not self._unfinished

@@ -270,7 +270,8 @@ def _with_copies(program: Program) -> Program:
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
             """Return ``load`` as a contiguous read of a rearranged copy of its array; unchanged if no copy pays. A copy
-            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it.
+            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it. The
+            step that copies is added to ``fresh``.
 
             The step that makes a new copy is added to ``fresh``; for the array of an argument it is added to the first
             steps of the program.
