@@ -159,8 +159,8 @@ def certificate_text(found: Any, form: str = "index") -> str:
 
 
 def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
-    """Return the arguments of a kernel: the declared tensors, then the symbolic sizes in ``expression`` that occur in
-    no tensor's shape.
+    """Return the arguments of a kernel for an input of the user: the tensors that ``parsed`` declares, then the
+    symbolic sizes in ``expression`` that occur in no tensor's shape.
     """
     tensors = tuple(parsed.tensors.values())
     known = size_symbols(*tensors)

@@ -237,8 +237,9 @@ def _apply(jax: Any, f: Any, *values: Any) -> Any:
 
 
 def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for forward mode: return the results of the operator ``f`` and their tangents. Raise `ArgumentError`
-    for the tangent of an argument that is not in ``wrt``.
+    """JAX's rule for forward mode: return the results of the operator ``f`` for the arguments ``values``, and their
+    tangents. Raise `ArgumentError` for the tangent of an argument that is not in ``wrt``. ``integers`` are integer
+    arguments.
     """
     results = jax.primitive.bind(*values, f=f, integers=integers)
     tangent_of = merge_arguments(

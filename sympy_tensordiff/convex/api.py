@@ -36,7 +36,8 @@ def certify_convex(
     bounds: Mapping[Any, tuple[Any, Any]] | None = None,
     concave: bool = False,
 ) -> Certificate:
-    """Return a certificate that a scalar is jointly convex in some variables, derived from its Hessian.
+    """Return a certificate that the scalar ``f`` is jointly convex (``concave``: concave) in the variables ``wrt``,
+    derived from its Hessian. ``positive``, ``nonnegative`` and ``bounds`` declare ranges of variables.
 
     Parameters
     ----------

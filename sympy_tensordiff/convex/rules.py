@@ -227,10 +227,9 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of multiples of squares, by
-        pivoting, and return these as proof terms. Raise `SignUnknown` if a pivot may be negative.
-
-        Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces.
+        """Return the quadratic form ``d' G d`` of the symmetric ``matrix`` G as multiples of squares, by pivoting, as
+        proof terms. Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces. Raise `SignUnknown` if a
+        pivot may be negative.
 
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.
@@ -497,8 +496,8 @@ def _exact_ratio(
 
 
 def _without_common_factors(signs: Signs, scalar: Expr) -> Expr:
-    """Return ``scalar`` as a quotient of two polynomials without common factors. Non-rational subexpressions, such as
-    ``exp(x)``, are replaced by symbols (generators).
+    """Return ``scalar`` as a quotient of two polynomials without common factors. ``signs`` replaces subexpressions that
+    are not rational, such as ``exp(x)``, by symbols (generators).
     """
     top, bottom = signs.quotient(signs.form(scalar))
     return top / bottom

@@ -380,8 +380,8 @@ def hessian(s: Scalar, wrt: Expression | Variables) -> Any:
 
 @explained
 def hessian(s: Any, wrt: Any) -> Any:
-    """The second derivative of a scalar, of shape ``wrt.shape + wrt.shape``; for several variables, a tuple of rows of
-    blocks.
+    """Return the second derivative of the scalar ``s``, of shape ``wrt.shape + wrt.shape``; for several variables, a
+    tuple of rows of blocks.
 
     Parameters
     ----------

@@ -99,8 +99,8 @@ def _leave_one_out(
     )
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
-        """Return the einsum of the cotangent `given` and the operands `others`, pairs of node and labels, with the
-        result labels `output`. The labels have the extents of the product that is differentiated.
+        """Return the einsum of the cotangent `given` and the operands `others`, each a node with its labels, with the
+        result labels `output`. The labels have the extents of the product that the enclosing function differentiates.
         """
         return contraction(graph, given, others, output, extents, certain=certain)
 
@@ -180,8 +180,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` for ``part`` as the cotangent of the node. ``part``
-            may be the whole cotangent, or one branch or term of it.
+            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, if ``part`` is
+            the cotangent of this node. ``part`` may also be one branch or term of the whole cotangent.
             """
             return pull(graph, node, part, position)
 
@@ -201,7 +201,8 @@ def contraction(
     certain: bool = False,
 ) -> Node:
     """Return the einsum of `cotangent` and `factors` with the labels `output`, for a pullback. It is exactly 0 where
-    the cotangent is 0, even if a factor is infinite there; with `certain`, the factors are known to be finite.
+    the cotangent is 0, even if a factor is infinite there; with `certain`, all factors are finite. ``extents`` maps
+    labels to extents.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.

@@ -89,10 +89,10 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return a list of one item, the tangent of `value`, or None in its place if it is 0. ``moves`` maps each
-        variable or named part to a list of tangents, whose sum is its tangent.
+        """Return a list of the tangent of `value`, or of None if it is 0. ``moves`` maps each variable to a list of
+        tangents, whose sum is its tangent. ``written(work, [node])`` converts the node of the tangent to an expression.
 
-        ``written(work, [node])`` makes this list from the node of the tangent in ``work``, a new `Differentiation`.
+        The node is one of ``work``, a new `Differentiation`.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)

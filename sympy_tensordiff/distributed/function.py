@@ -367,7 +367,7 @@ def distribute(
     args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Mapping[str, Any]
 ) -> DaskFunction:
     """Return the `DaskFunction` of ``expr``, for a call of `lambdify` with a backend on Dask; the parameters are those
-    of `lambdify`.
+    of `lambdify`, ``options`` has the remaining ones.
     """
     import_dask()
     if backend == "dask-numpy":

@@ -190,7 +190,7 @@ def check_size(clusters: Sequence[Cluster]) -> int:
 
 
 def render_png(clusters: Sequence[Cluster]) -> bytes:
-    """Return the picture as PNG, rendered by the program ``dot``.
+    """Return the picture of the graphs ``clusters`` as a PNG file, rendered by the program ``dot``.
 
     Raise `BackendError` if ``dot`` is not installed or fails, `UnsupportedError` if the picture is too large or its
     layout takes too long.

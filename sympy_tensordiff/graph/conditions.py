@@ -76,8 +76,8 @@ class ConditionReader(Applications):
         )
 
     def _read_branches(self, branches: Pairs, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a `Piecewise`, given as pairs ``(value, condition)`` of which the first true one counts.
-        Conditions on indices become guards if this needs few cases; others become selects.
+        """Return the node of a `Piecewise`, given as ``branches``, pairs ``(value, condition)`` of which the first true
+        one counts. Conditions on indices become guards if this needs few cases; others become selects.
         """
         linear: dict[Any, Any] = {}
         for _, condition in branches:

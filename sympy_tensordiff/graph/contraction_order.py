@@ -203,8 +203,9 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the terms, ``(coefficient, operands)``, of an einsum of which one operand is a sum of outer products:
-        each outer product in place of the sum gives one term. Return [] if no operand is such a sum.
+        """Return the terms, ``(coefficient, operands)``, of an einsum with an operand that is a sum of outer products:
+        each outer product in place of the sum gives one term. [] if no operand is such a sum. ``extents`` maps labels
+        to extents.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:

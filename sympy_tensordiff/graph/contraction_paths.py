@@ -42,8 +42,8 @@ def least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int
 
 
 def _path_and_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Path, int]:
-    """Return the cheapest known order to multiply the operands and its number of multiplications, found once for all
-    einsums of the same structure.
+    """Return the cheapest known order to multiply operands with the labels ``inputs`` to the labels ``output``, and its
+    number of multiplications, found once for all einsums of the same structure.
 
     The labels of the same operands count as one, the product of their extents long, and are numbered in a normal order:
     einsums that differ in the names of their labels have the same structure.
@@ -360,8 +360,9 @@ def _orders(
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the contraction path that first multiplies the operands numbered ``pair``, and then the rest in the
-    cheapest known order.
+    """Return the contraction path that first multiplies the two operands numbered ``pair``, and then the rest in the
+    cheapest known order. ``inputs`` are the labels of the operands, ``output`` those of the result; ``sizes`` has their
+    lengths.
     """
     others = [number for number in range(len(inputs)) if number not in pair]
     ((_, product),) = products_of_path(inputs, output, [pair])
@@ -400,5 +401,7 @@ def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> It
 
 
 def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
-    """Return the number of multiplications in all steps of a contraction path."""
+    """Return the number of multiplications in all steps of a contraction path, for the operand labels ``inputs`` and
+    the result labels ``output``.
+    """
     return sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in products_of_path(inputs, output, path))

@@ -211,7 +211,9 @@ def _is_final(relation: Any, is_linear: Test) -> bool:
 
 
 def _simplify_once(relation: Any, is_linear: Test) -> Any:
-    """Return `relation` as a combination of simpler relations, by one rule; None if no rule applies."""
+    """Return `relation` as a combination of simpler relations, by one rule; None if no rule applies. ``is_linear``
+    tells whether an expression is linear in the indices.
+    """
     if isinstance(relation, sympy.Ne):
         return Or(relation.lhs > relation.rhs, relation.lhs < relation.rhs)
     if isinstance(relation, Eq):
@@ -225,7 +227,9 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
-        """Return ``value > 0`` if the enclosing function simplifies a strict relation, else ``value >= 0``."""
+        """Return the SymPy condition ``value > 0`` if ``strict``, a variable of the enclosing function, is true; else
+        ``value >= 0``.
+        """
         return value > 0 if strict else value >= 0
 
     found = _split_extremum(difference, holds)

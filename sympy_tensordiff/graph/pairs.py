@@ -118,9 +118,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record in ``computed`` the products that the new graph computes, with their numbers of uses. Return True if
-        all einsums must be split again: a product once seemed too expensive for multiplying out a sum, but is computed
-        in any case.
+        """Record in ``computed`` how often each product is used in the new graph below `roots`. Return True if all
+        einsums must be split again: a product seemed too expensive for multiplying out a sum, but is computed in any
+        case.
         """
         if not self.rejected:
             return False
@@ -217,16 +217,12 @@ class _Pairing(TermProducts):
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
         """Return ``(number of operations, new node)`` of an einsum with one or two labelled `operands` and the result
-        labels `output`. A sum among the operands is multiplied term by term if that is less work.
+        labels `output`. A sum among the operands is multiplied term by term if that is less work. ``extents`` maps
+        labels to extents.
 
         The sum and its terms need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an
         inverse is the solution of a system, which takes one sum as well as one term, unless the terms are outer
         products: then it is one of vectors.
-
-        A sum of tensors among the operands is multiplied term by term where that is less work: the sum and its terms
-        need not be computed then. ``(diag(u) + A B) x`` is ``u*x + A (B x)``. A product with an inverse is the solution
-        of a system, which takes one sum as well as one term, unless the terms are outer products: then it is one of
-        vectors.
         """
         work = self.products.volume([label for _, labels in operands for label in labels], extents)
         operands = [operand if operand[0] in self.written else _untransposed(operand) for operand in operands]
@@ -328,7 +324,9 @@ class _Pairing(TermProducts):
     def split_by_order(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Return ``(work, node)`` for an einsum of tensors by products of two operands in the cheapest order."""
+        """Return ``(work, node)`` for an einsum of ``tensors`` with the result labels ``output``, as products of two
+        operands in the cheapest order. ``work`` is the number of operations. ``extents`` maps labels to extents.
+        """
         tensors = list(tensors)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: self.hints.tie_breaking_size(extent) for label, extent in extents.items()}
@@ -364,8 +362,8 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether an einsum takes fewer operations if the two equal products among its ``operands``, `shared`,
-        are computed as one array that is used twice.
+        """Return whether an einsum of ``operands`` takes fewer operations if two equal products in it are computed
+        once. `shared` has these products. ``output`` are the result labels; ``extents`` maps labels to extents.
         """
         axes, renamed = shared.axes
         zero = self.graph.zero

@@ -285,7 +285,9 @@ def _as_comprehension(expr: Any) -> Any:
 
 
 def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node:
-    """Return the einsum node of `expr`. If the user has chosen letters for axes, remember them for printing."""
+    """Return the einsum node of `expr` with the nodes ``operands``. If the user has chosen letters for axes, remember
+    them for printing.
+    """
     product = graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
     letters = {letter for labels in expr.inputs for letter in labels}
     if letters != set(FROM_I[: len(letters)]):  # a user has chosen them

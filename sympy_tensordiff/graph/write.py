@@ -46,7 +46,9 @@ MAX_DEPTH = 50
 
 
 def write(reader: Reader, node: Node) -> Any:
-    """Return the SymPy expression of ``node``."""
+    """Return ``node`` as a SymPy expression. ``reader`` is the object that converted the user's expressions to the
+    graph; it knows their symbols.
+    """
     return write_all(reader, [node])[0]
 
 
@@ -298,8 +300,8 @@ class ExpressionWriter(TensorWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, bound_symbols: BoundSymbols
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits ``(index, lowest, highest)`` of a reduction over `variables` in the range `rows`, outermost
-        first.
+        """Return the limits ``(index, lowest, highest)`` of the reduction `node` over `variables` in the range `rows`,
+        outermost first. ``body`` is not used.
         """
         limits = []
         for n, v in enumerate(variables):
@@ -410,7 +412,9 @@ def _sign_conditions(node: Node) -> list[Node]:
 
 
 def _related(relation: str, left: Any, right: Any) -> Any:
-    """Return a comparison as a SymPy relation, with a number on the right: ``0 < x`` becomes ``x > 0``."""
+    """Return the comparison of ``left`` and ``right`` as a SymPy relation, with a number on the right: ``0 < x``
+    becomes ``x > 0``.
+    """
     if relation in ("eq", "ne") and left.is_Symbol and right.is_Symbol:
         left, right = sorted((left, right), key=sympy.default_sort_key)  # as a Piecewise of SymPy's orders them
     if left.is_Number and relation in _TURNED:

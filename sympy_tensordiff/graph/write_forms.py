@@ -96,7 +96,9 @@ class Forms:
         return function(self.form(form, bound_symbols) / self.form(divisor, bound_symbols))
 
     def extremum(self, extremum: Extremum, bound_symbols: BoundSymbols) -> Any:
-        """Return the maximum or minimum of two forms, or the absolute value of one."""
+        """Return the SymPy expression of ``extremum``, the maximum or minimum of two forms or the absolute value of
+        one.
+        """
         one = self.form(extremum.one, bound_symbols)
         if extremum.function == "abs":
             return sympy.Abs(one)

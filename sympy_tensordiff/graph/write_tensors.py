@@ -170,8 +170,8 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
     """Return output labels without repetitions, and the unit tensors that replace the repetitions: ``(i, i)`` becomes
-    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new label, a negative number. Labels whose second half
-    repeats the first, as ``(i, k, i, k)``, get one unit tensor for all of them.
+    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new, negative label. ``extents[label]`` is a label's
+    extent. Labels ``(i, k, i, k)`` get one unit tensor.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -190,8 +190,8 @@ def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple
 
 
 def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
-    """Return the subscripts of an einsum as text, ``"ij,jk->ik"``. Labels get the letters in ``names``, and free
-    letters otherwise.
+    """Return the subscripts of an einsum with the operand labels ``inputs`` and the result labels ``output`` as text,
+    ``"ij,jk->ik"``. Labels get the letters in ``names``, and free letters otherwise.
     """
     letters: dict[int, str] = {}
     order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))
@@ -202,7 +202,9 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     letters |= {label: next(free) for label in order if label not in letters}
 
     def as_letters(labels: Sequence[int]) -> str:
-        """Return labels as a string of letters."""
+        """Return labels as a string: for each label its letter in ``letters``, the dictionary of the enclosing
+        function.
+        """
         return "".join(letters[label] for label in labels)
 
     return ",".join(map(as_letters, inputs)) + "->" + as_letters(output)

@@ -180,7 +180,7 @@ def _substitute_equation(involved: Sequence[tuple[int, Constraint]], position: i
 
 def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> None:
     """Raise ValueError if ``row`` depends on ``variable`` in a congruence, or inside of a floor or another nonlinear
-    term.
+    term. ``coefficient`` is that of the variable in ``row``.
     """
     if coefficient and row.kind == "mod":
         raise ValueError(f"cannot eliminate {variable!r} from the congruence {row!r}")

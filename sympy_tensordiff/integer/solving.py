@@ -125,9 +125,9 @@ def _digit_order(floor: FloorQuotient) -> int:
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
-    """Replace ``floor``, a quotient ``floor(p/M)``, by the variable ``t``: write ``p`` as ``M*t + j`` with a new
-    variable j from 0 to M - 1, and solve for a variable in ``kept``. Return ``(substitution, new constraints, [t,
-    j])``; None if ``form`` does not become simpler.
+    """Replace ``floor``, a quotient ``floor(p/M)`` in ``form``, by the variable ``t``: write ``p`` as ``M*t + j`` with
+    a new variable j, and solve for a variable in ``kept``. Return ``(substitution, constraints, [t, j])``; None if
+    ``form`` does not become simpler.
 
     None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
     are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.

@@ -119,9 +119,9 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Solve two constraints ``l <= c*v <= h``, between which there is at most one integer ``v``, because ``h - l < c``.
-    Return ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere. None without such
-    constraints.
+    """Solve two constraints ``l <= c*v <= h`` in `rows` with at most one solution ``v``, because ``h - l < c``. Return
+    ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere; None without such
+    constraints. `facts` are known.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:

@@ -184,7 +184,7 @@ def _end(part: Token | Tree) -> int:
 
 
 def bottom_up(root: Tree) -> list[Tree]:
-    """Return all nodes of a tree, children before their parent, from left to right."""
+    """Return all nodes of the tree ``root``, children before their parent, from left to right."""
     found, stack = [], [root]
     while stack:
         node = stack.pop()

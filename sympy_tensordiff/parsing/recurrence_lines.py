@@ -173,8 +173,9 @@ class Lines:
     def values(
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
-        """Return a dictionary from `names` to their values after one step, as expressions in the states before the step
-        (`variables`) and in the current rows of sequences. New sequences are added to ``rows``.
+        """Return a dictionary from `names` to their values after one step, as expressions in the states before
+        (`variables`) and in the current ``rows`` of sequences, where new ones are added. With `is_reversed`, the steps
+        run backwards.
         """
         values: dict[str, Any] = {}
         for name in names:

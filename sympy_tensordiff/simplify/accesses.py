@@ -254,7 +254,7 @@ class Accesses:
 
     def reads_in_forms(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors in the index forms `forms`, such as ``p[i]`` in ``x[p[i]]``; inner reads
-        first.
+        first. Each gets the context `around`, the constraints known there.
         """
         for entry in innermost_first(forms) if self.graph.integers else ():
             yield Access(self.graph.integers[entry.tensor], entry.index, around)
@@ -265,7 +265,8 @@ MAX_UNPROVEN_READS = 1000
 
 
 def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
-    """Raise `OutOfShapeError` if an unconditional read below `roots` leaves its shape for every size.
+    """Raise `OutOfShapeError` if an unconditional read below `roots` leaves its shape for every size. ``reader`` has
+    the graph; ``facts`` are known constraints.
 
     `roots` are the nodes read by `reader`; `facts` include that extents are positive (`facts.positive_sizes`). The
     message names the read, the values of the indices at which it leaves the shape, and the range to write.

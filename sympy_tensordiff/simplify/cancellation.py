@@ -953,5 +953,5 @@ def is_difference_power(power: object) -> bool:
 
 
 def _as_int(number: Fraction) -> Number:
-    """Return a fraction with denominator 1 as an int, another one unchanged."""
+    """Return the fraction ``number`` as an int if its denominator is 1, else unchanged."""
     return number.numerator if number.denominator == 1 else number

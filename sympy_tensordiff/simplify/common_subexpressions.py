@@ -190,8 +190,8 @@ class Parts:
         return around
 
     def _conditions_of_choices(self, roots: Sequence[Node]) -> dict[Node, frozenset[Node]]:
-        """Return a dictionary from nodes to the conditions of the selects around them: a node is evaluated only where
-        these are true. Conditions on bound variables that do not occur in the node are left out.
+        """Return a dictionary from nodes below `roots` to the conditions of the selects around them: a node is
+        evaluated only where these are true. Conditions on bound variables that do not occur in the node are left out.
 
         A node has no entry if its uses are under different conditions, none of which implies the others, or under more
         than ``MAX_CONDITION_COMBINATIONS``.
@@ -598,8 +598,8 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards that have the same body as an earlier guard in the same addition, such as the second one in
-    ``[i < j]*f + [i > j]*f``. The two are printed as one, ``[i != j]*f``, so that ``f`` counts as used once.
+    """Return the guards in additions among ``nodes`` that have the same body as an earlier guard there: the second one
+    in ``[i < j]*f + [i > j]*f``. The two are printed as one, ``[i != j]*f``, so that ``f`` counts as used once.
     """
     found: set[Node] = set()
     for node in nodes:

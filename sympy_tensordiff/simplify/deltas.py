@@ -115,8 +115,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds on the summed `variables` that keep reads ``p[i]`` of integer tensors in `rows` in bounds: ``i
-    >= 0`` and ``n - 1 - i >= 0`` for length n. Bounds that other constraints give already are left out.
+    """Return the bounds ``i >= 0`` and ``n - 1 - i >= 0`` on the summed `variables` that keep reads ``p[i]`` of integer
+    tensors in `rows` in bounds. Leave out bounds that constraints in `rows`, but not in `tests`, give already.
 
     These are constraints in `rows` that are not in `tests` and bound the variable from the same side.
     """

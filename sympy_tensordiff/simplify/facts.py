@@ -199,8 +199,8 @@ Selection = tuple[Node, int]
 
 
 def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
-    """Convert `exprs` to nodes. An integer tensor ``p`` without a declared range that is used as an index, as in
-    ``x[p[i]]``, gets the range of this axis of ``x``.
+    """Convert `exprs` to nodes of the graph of ``reader``. An integer tensor ``p`` without a declared range that is
+    used as an index, as in ``x[p[i]]``, gets the range of this axis of ``x``.
     """
     nodes = [reader.read(expr) for expr in exprs]
     found = implied_ranges(reader.graph, nodes)

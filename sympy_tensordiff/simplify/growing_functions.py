@@ -351,8 +351,8 @@ def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
 
 
 def with_slopes(graph: Graph, total: Node) -> Node:
-    """Return a sum with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel, as one term
-    with `erfcx_slope`; another sum unchanged.
+    """Return the sum ``total`` with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel,
+    as one term with `erfcx_slope`; another sum unchanged.
     """
     if total.op != "add":
         return total

@@ -70,10 +70,10 @@ def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
     """Return the product `body` with each factor in the form with the fewest free indices that the equation `row`
-    allows: under ``p[i] == j``, the entry ``p[i]`` may become j, or j may become ``p[i]``.
+    allows: under ``p[i] == j``, ``p[i]`` may become j or vice versa. `solution` is the equation solved for ``p[i]``;
+    `fixed` are sizes.
 
-    `solution` is the equation solved for the entry; it is empty if only a multiple of the entry is known. Variables in
-    `fixed` are sizes, not indices.
+    `solution` is empty if only a multiple of the entry is known.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.

@@ -292,7 +292,7 @@ class StructuredDerivative:
 
 @explained
 def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
-    """Return the Hessian of a scalar as a compiled callable that gives a sparse or structured operator.
+    """Return the Hessian of the scalar ``loss`` as a compiled callable that gives a sparse or structured operator.
 
     Parameters
     ----------

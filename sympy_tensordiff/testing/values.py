@@ -177,8 +177,8 @@ Interval = tuple[int | None, int | None]
 
 
 def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = None) -> dict[str, tuple[int, int]]:
-    """Return a dictionary from each integer tensor used as an index to the smallest and largest value of its entries,
-    for drawing random ones.
+    """Return a dictionary from each integer tensor used as an index in ``expressions`` to the smallest and largest
+    value of its entries, for drawing random ones.
 
     Parameters
     ----------

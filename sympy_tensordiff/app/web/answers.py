@@ -155,8 +155,8 @@ def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...
 
 
 def formulas(parsed: Any, derivative: Any, typeset: Typesetter | None = None) -> Answer:
-    """Return the dictionary that the page shows for an input: the expression, its variables and sizes, and the
-    derivative in all notations. ``typeset`` converts LaTeX to MathML; without it, formulas are LaTeX only.
+    """Return the dictionary that the page shows for the input ``parsed``: the expression, its variables and sizes, and
+    the ``derivative`` in all notations. ``typeset`` converts LaTeX to MathML; without it, formulas are LaTeX only.
     """
     notations: dict[str, Callable[[], str]] = {
         "index": lambda: form_text(parsed, derivative, "index"),
@@ -240,7 +240,9 @@ def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None 
     found: list[Any] = []
 
     def write() -> str:
-        """Return the text of a certificate that the function is convex or, failing that, concave."""
+        """Return the text of a certificate that the user's function is convex or, failing that, concave. The
+        certificate, or None, is added to ``found``, a list of the enclosing function.
+        """
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)
         found[:] = [other or found[0]]

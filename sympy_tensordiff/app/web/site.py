@@ -39,7 +39,8 @@ class SiteError(Exception):
 
 
 def build_site(folder: Path, pyodide: Path | None = None, temml: Path | None = None) -> None:
-    """Write the static web page into `folder`, ready for any file server.
+    """Write the static web page into `folder`, ready for any file server. ``pyodide`` and ``temml`` are the folders of
+    these npm packages; by default npm installs them.
 
     Parameters
     ----------

@@ -200,8 +200,8 @@ class ScalarPrinter(FormPrinter):
         return self.scalar(argument)
 
     def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
-        """Return the text of a comparison and its precedence. Two integers are compared without conversion to real
-        numbers.
+        """Return the text of the comparison ``function`` (such as "lt") of ``left`` and ``right``, and its precedence.
+        Two integers are compared without conversion to real numbers.
         """
         operator, own = self.operators[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
@@ -259,7 +259,7 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return the text of a power with a positive integer exponent, and its precedence."""
+        """Return the text of ``base`` to a power with a positive integer exponent, and its precedence."""
         return f"{self.scalar(base, POWER + 1)}**{exponent}", POWER
 
 

@@ -74,7 +74,9 @@ class COptions:
 
 
 def print_c(program: Program, options: COptions) -> CSource:
-    """Return a program as the text of a C file, with its header."""
+    """Return a program as the text of a C file, with its header. ``options`` has the name of its function and its
+    number type.
+    """
     check_determined(program)
     return CFile(with_polygammas(program), options).file_text()
 

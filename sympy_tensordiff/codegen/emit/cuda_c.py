@@ -57,7 +57,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 def print_cuda_c(program: Program, options: COptions) -> CSource:
     """Return a program as the text of a CUDA C++ file, with its header; raise NotInCError for a step for which CUDA
-    files have no routine.
+    files have no routine. ``options`` has the name of the function and its number type.
     """
     if options.allocate:
         raise ArgumentError("allocate=True is for backend='c': a CUDA file has its scratch memory from the caller")
@@ -441,7 +441,7 @@ class CudaFile(CFile):
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """Yield the lines that launch ``found``, the printed kernel of a step, or call a recurrence. A launch that may
-        have no threads is guarded.
+        have no threads is guarded. ``functions`` returns the call of a step's function as text.
         """
         function, _, rest = functions(step).partition("(")
         if isinstance(step, Recurrence):

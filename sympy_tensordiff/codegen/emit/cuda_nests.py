@@ -76,7 +76,7 @@ class CudaPrinter(NestPrinter):
 
     def bound_text(self, form: Affine, level: int = CHOICE) -> str:
         """Return the text of a loop bound or number of threads: the name of a kernel parameter if the host passes its
-        value, else a formula.
+        value, else a formula, in parentheses if needed next to an operator of the precedence ``level``.
         """
         passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)
@@ -318,9 +318,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and, to compute
-    offsets of entries, those of all its arrays except along their first axes. If blocks of threads share memory, `nest`
-    is the loop nest for blocks.
+    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and those of its
+    arrays, except along first axes. ``shapes`` maps arrays to shapes; `nest` is the loop nest for blocks of threads, if
+    they share memory.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
@@ -424,8 +424,8 @@ def _kernel_text(
 
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
-    """Return the CUDA device function that computes a kernel inside of a recurrence, if the whole loop over time runs
-    on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
+    """Return the CUDA device function that computes a kernel in a step of a recurrence, if the whole loop over time
+    runs on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
     """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)

@@ -678,7 +678,7 @@ def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str
 
 def _inverse_of_first_pole(a: Precision) -> str:
     """Return the lines of code that compute ``inverse``: ``1/x`` for positive x, and ``pi/sin(pi*x)`` up to its sign
-    for negative x. For this they compute ``f``, x minus the nearest integer.
+    for negative x. ``a`` writes the numbers in the precision of the function.
     """
     return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
     v = f*f
@@ -772,7 +772,7 @@ def elementary_functions(texts: Collection[str]) -> list[str]:
 
 
 def _function_text(name: str, precision: Precision) -> str:
-    """Return the text of the elementary function ``name`` for one floating-point type."""
+    """Return the text of the elementary function ``name`` for one floating-point type, given as ``precision``."""
     what, body = FUNCTIONS[name]
     lines = body(precision)
     kinds = {"real": "float", "whole": "int", "natural": "uint"}

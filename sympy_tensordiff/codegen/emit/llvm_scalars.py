@@ -347,7 +347,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         x = self.convert(x, "double"), "double"
 
         def number(value: float) -> Value:
-            """Return the text of ``value`` in double precision, and its type."""
+            """Return ``value`` as the text of a number in double precision, and the LLVM type "double"."""
             return real_text(value, "double"), "double"
 
         def series() -> Value:

@@ -86,7 +86,7 @@ def is_compiled_whole(program: Program) -> bool:
 
 
 def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
-    """Return the extent of each label of a contraction step."""
+    """Return a dictionary from the labels of a contraction step to their extents. ``shapes`` maps arrays to shapes."""
     found: dict[int, Affine] = {}
     for operand in step.operands:
         shape = shapes[operand.array]
@@ -205,7 +205,9 @@ def check_step(step: ProductStep | Apply, shapes: Shapes, shape: tuple[Affine, .
 
 
 def _product_shape(step: ProductStep, shapes: Shapes, where: str) -> tuple[Affine, ...]:
-    """Return the shape of the result of a product; raise VerificationError if its labels and shapes do not match."""
+    """Return the shape of the result of a product; raise VerificationError, with `where` in the message, if its labels
+    and shapes do not match.
+    """
     known: dict[int, Affine] = {}
     if isinstance(step, Solve) and step.factored:
         shapes = {**shapes, step.left.array: _matrix_of(shapes[step.left.array], where)}
@@ -268,11 +270,15 @@ def _is_square(shape: tuple[Affine, ...]) -> bool:
 
 
 def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
-    """Raise VerificationError if the arrays of a recurrence do not match the arguments and results of its time step."""
+    """Raise VerificationError if the arrays of a recurrence, whose ``shapes`` are given, do not match the arguments and
+    results of its time step.
+    """
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return the `shape` of an array of a time step in terms of the sizes of the enclosing program."""
+        """Return the `shape` of an array of a time step with its sizes replaced by their values in the enclosing
+        program (the dictionary ``forms``).
+        """
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}

@@ -81,8 +81,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def with_formula(node: Node) -> Node:
-        """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array of powers of
-        norms; else `node` unchanged.
+        """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array in ``powers``,
+        the powers of norms that the enclosing function has found; else `node` unchanged.
         """
         if node.op != "read" or node.args[0] not in powers:
             return node

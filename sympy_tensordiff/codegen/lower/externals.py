@@ -82,7 +82,7 @@ def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def show_key(external: External) -> str:
-    """Return the key under which the user gives a function in the dictionary ``functions`` of `lambdify`, as text for
+    """Return the key of the function ``external`` in the user's dictionary ``functions`` of `lambdify`, as text for
     messages: ``'f'``, or ``"f'"`` for the derivative.
     """
     if len(external.orders) == 1:

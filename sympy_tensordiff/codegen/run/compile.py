@@ -264,7 +264,9 @@ class CompiledFunction:
         self._recent = None
 
     def _run_on_cuda(self, prepared: PreparedArguments, filled: Sequence[Any], stream: Any) -> None:
-        """Copy host arrays to the device, compute, copy the results back, and wait for them."""
+        """Run the program on the GPU, wait for it and fill the arrays ``filled`` with the results. Arguments in host
+        memory are copied to the device before, and results back after. ``stream`` is the caller's CUDA stream, or None.
+        """
         cuda = require_device()
         with translate_device_errors(self.program, prepared, self._checker.known_sizes()):
             handle = stream_handle(stream)

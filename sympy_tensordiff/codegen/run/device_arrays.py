@@ -76,7 +76,7 @@ class DeviceArray(Memory):
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
     """Return the description of an array in device memory. The library of ``value`` is asked to let ``stream`` wait for
-    computations of the array that still run.
+    computations of the array that still run. Errors call the array ``label``.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """

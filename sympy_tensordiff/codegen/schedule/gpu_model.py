@@ -394,8 +394,8 @@ def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
     """
 
     def share(extent: int, most: int) -> int:
-        """Return the length of each part if `extent` is divided into as few equal parts as possible of at most
-        ``most``, rounded up.
+        """Return ``extent/n``, rounded up, for the smallest number of parts n such that the parts have at most ``most``
+        entries: 34 for 100 entries in parts of at most 40.
         """
         return ceil(extent / ceil(extent / most))
 

@@ -144,7 +144,7 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
     """Return the variable of the first loop in `around` for which the quotient `part` is 0 except near the ends of the
-    loop, as i for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is no such loop.
+    loop, as i for ``(i + 1)//n`` with ``0 <= i < n``. None if there is none. `lengths` has the values of sizes.
     """
     divisor = _divisor(part)
     if data_entries([part.form, divisor]):
@@ -189,7 +189,7 @@ def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bo
 
 def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Lengths) -> bool:
     """Return whether `statement` is a guard whose condition is false wherever one of the constraints `outer` is
-    violated.
+    violated. `lengths` has the values of sizes.
     """
     return isinstance(statement, If) and all(_follows(row, statement.conditions, lengths) for row in outer)
 

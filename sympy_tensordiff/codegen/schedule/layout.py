@@ -171,14 +171,14 @@ def _with_transposed_products(program: Program) -> Program:
         return program
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with its row and column indices exchanged if its array is to be stored transposed; ``variable``
-        and ``around`` are not used.
+        """Return `load` with its row and column indices exchanged if its array is in ``turned``, the dictionary of
+        arrays to store transposed; ``variable`` and ``around`` are not used.
         """
         return Load(load.array, turned[load.array].turned(load.index)) if load.array in turned else load
 
     def operand(one: Operand) -> Operand:
-        """Return the operand ``one`` of a matrix product. If its array is stored transposed, the labels of its rows and
-        columns are exchanged.
+        """Return the operand ``one`` of a matrix product, with the labels of its rows and columns exchanged if its
+        array is in ``turned``, the dictionary of arrays to store transposed.
         """
         return replace(one, labels=turned[one.array].turned(one.labels)) if one.array in turned else one
 
@@ -324,7 +324,9 @@ def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
 
 
 def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> Kernel:
-    """Return the kernel that fills `copy` with the array, its axes in the given `order`."""
+    """Return the kernel that fills the array `copy` with the entries of `array`, its axes in the given `order`.
+    ``taken`` are names that it may not use.
+    """
     axes = [unique(f"i{n}", taken) for n in range(len(order))]
     index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
     return entrywise(copy.name, axes, [], Load(array, tuple([index[m] for m in range(len(order))])))

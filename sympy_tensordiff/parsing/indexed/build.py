@@ -279,7 +279,7 @@ class IndexedBuilder:
         return tensor[index]
 
     def _build_tuple(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Raise `ParseError`: a tuple is not a value."""
+        """Raise `ParseError` at ``part``, because a tuple is not a value."""
         raise part.error("several values in parentheses occur only in ranges and in cases of Piecewise")
 
     def _build_signed(self, part: Tree, bound_indices: BoundIndices) -> Any:
@@ -394,8 +394,8 @@ class IndexedBuilder:
             return choice(found)
 
     def build_binder(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return a reduction or comprehension such as ``sum(x[i], i)``: its body over the indices and ranges that it
-        binds.
+        """Return the expression of ``part``, a reduction or comprehension such as ``sum(x[i], i)``: its body over the
+        indices and ranges that it binds.
         """
         body, *limits = part.children
         is_tensor = part.text == "TensorComprehension"

@@ -177,7 +177,9 @@ class LatexBuilder(MatrixBuilder):
         )
 
     def _build_einsum(self, node: Tree, left: Any, right: Any) -> Any:
-        """Return the einsum of two operands; the text of ``node`` is its subscripts, such as ``ij,jk->ik``."""
+        """Return the einsum of the operands ``left`` and ``right``; the text of ``node`` is its subscripts, such as
+        ``ij,jk->ik``.
+        """
         return functions.einsum(node.text, left, right)
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:

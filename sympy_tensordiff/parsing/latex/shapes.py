@@ -240,8 +240,8 @@ class LatexShapes(ShapeInference):
         return self.infer_matrix_product(node, left, right)
 
     def _infer_inner(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return no axes, since an inner product is a scalar; raise `ParseError` unless both operands are vectors or
-        matrices of one shape.
+        """Return the axes of an inner product: none, since it is a scalar. Raise `ParseError` unless the operands, with
+        the axes ``left`` and ``right``, are two vectors or two matrices of one shape.
         """
         found = self.infer_entrywise(node, "the inner product", [], left, right)
         if not has_axis(left) or not has_axis(right):

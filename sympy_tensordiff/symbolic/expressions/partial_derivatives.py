@@ -65,8 +65,8 @@ class Subs(sympy.Subs):
     __hash__ = sympy.Subs.__hash__
 
     def _xreplace(self, rule: Mapping[Any, Any]) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: replace in the point only. The variables are bound, and the derivative contains
-        no other symbols.
+        """Override `Basic._xreplace`: replace by the dictionary ``rule`` in the point only. The variables are bound,
+        and the derivative contains no other symbols.
         """
         if self in rule:
             return rule[self], True
@@ -89,7 +89,9 @@ class Subs(sympy.Subs):
     evalf = n = sympy.Expr.evalf
 
     def _eval_evalf(self, prec: int) -> Any:
-        """SymPy's hook for `evalf`: return a number if the function has a formula, else the node itself."""
+        """SymPy's hook for `evalf`: return a number with ``prec`` bits if the function has a formula, else the node
+        itself.
+        """
         value = self.doit()
         return self if value == self else value._eval_evalf(prec)
 

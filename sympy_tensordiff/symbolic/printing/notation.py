@@ -335,7 +335,9 @@ def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two notations are equal; tuples of different classes are not, even with equal elements."""
+    """Return whether the notations ``one`` and ``other`` are equal; tuples of different classes are not, even with
+    equal elements.
+    """
     if one is other:
         return True
     if type(one) is not type(other):

@@ -136,11 +136,11 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call``, or only its last value for ``last``.
-    None unless its only state is one number with the step ``s + f(x, t)`` or ``s*f(x, t)``.
+    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps; for ``last`` only
+    its last value. None unless its state is one number, with a step like ``s + f(x, t)`` or ``s*f(x, t)``. ``updates``
+    are the next states.
 
-    ``updates`` are the expressions of the next states, ``length`` is the number of steps; with ``reverse`` it runs
-    backwards.
+    With ``reverse``, the recurrence runs backwards.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
