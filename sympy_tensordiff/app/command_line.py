@@ -148,7 +148,7 @@ def progress_notice(seconds: float = 2.0) -> Iterator[None]:
 
 
 def print_error(message: str) -> None:
-    """Print an error on standard error; characters outside its encoding become question marks."""
+    """Print ``message`` as an error on standard error; characters outside its encoding become question marks."""
     if sys.stderr is not None:
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         shown = f"error: {message}".encode(encoding, "replace").decode(encoding)
@@ -345,7 +345,9 @@ def _discard_output() -> None:
 
 
 def _demo(arguments: list[str]) -> int:
-    """Run the command ``demo``, which differentiates, compiles and times an example, and return the exit code."""
+    """Run the command ``demo`` with the command-line ``arguments``: it differentiates, compiles and times an example.
+    Return the exit code.
+    """
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} demo", description="Derive, compile, check and time the paper's function of section 6."
     )

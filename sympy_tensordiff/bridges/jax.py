@@ -207,9 +207,9 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule for compilation: return the compiled program of the operator ``f``, or a callback that runs its kernel
-    on the host. Raise `ArgumentError` if a kernel would run on another device (not ``is_host``). ``context`` is JAX's
-    lowering context.
+    """JAX rule for compilation: return the compiled program of the operator ``f`` for the integer arguments
+    ``integers``, or a callback that runs its kernel on the host. Raise `ArgumentError` if a kernel would run on another
+    device (not ``is_host``). ``context`` is JAX's lowering context.
     """
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
@@ -237,8 +237,9 @@ def _apply(jax: Any, f: Any, *values: Any) -> Any:
 
 
 def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for forward mode: return the results of the operator ``f`` and their tangents. Raise `ArgumentError`
-    for the tangent of an argument that is not in ``wrt``.
+    """JAX's rule for forward mode: return the results of the operator ``f`` for the arguments ``values``, and their
+    tangents. Raise `ArgumentError` for the tangent of an argument that is not in ``wrt``. ``integers`` are integer
+    arguments.
     """
     results = jax.primitive.bind(*values, f=f, integers=integers)
     tangent_of = merge_arguments(

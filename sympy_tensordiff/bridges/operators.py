@@ -275,8 +275,8 @@ class Batched(_DerivableOperator):
         numbers = [value for position, value in enumerate(values) if position in integers]
 
         def each(*arrays: Any) -> tuple[Any, ...]:
-            """Return the results of the operator for the ``arrays`` of a single call, without a batch axis; the array
-            library maps this function over the batch.
+            """Return the results of the operator for the ``arrays`` of a single call, without a batch axis. The array
+            library maps this function over the batch. Integer arguments are those of the enclosing function.
             """
             found: tuple[Any, ...] = self.inner.trace(vmap, merge_arguments(self.function, arrays, numbers))
             return found
@@ -328,8 +328,8 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return a list of cotangents, one per argument of ``operator``: None for arguments that are not at ``positions``,
-    and for all if all ``cotangents`` are None. ``apply`` calls an operator.
+    """Return the cotangents of the arguments ``values`` of ``operator``, given those of its results. None for arguments
+    that are not at ``positions``, and for all if all ``cotangents`` are None. ``apply`` calls an operator.
     """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)

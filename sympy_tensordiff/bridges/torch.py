@@ -112,7 +112,7 @@ def torch_function(
 
 def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any]:
     """Return a function of PyTorch tensors that PyTorch can compile, because its forward and backward passes are
-    PyTorch programs.
+    PyTorch programs. ``torch`` is the PyTorch module.
     """
     operator, kernel = function.operator, function.operator.kernel
 
@@ -130,7 +130,7 @@ def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any
 
 def _autograd_of(torch: Any, operator: Any) -> Any:
     """Return the autograd function of ``operator``, created once. Its forward and backward passes are PyTorch
-    operations, which PyTorch can compile.
+    operations, which PyTorch can compile. ``torch`` is the PyTorch module.
     """
     if operator.autograd is not None:
         return operator.autograd
@@ -155,7 +155,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            """Save the arguments of the forward pass in ``ctx`` for the derivatives."""
+            """Save the arguments ``inputs`` of the forward pass in the autograd context ``ctx`` for the derivatives.
+            ``output`` is not needed.
+            """
             tensors, ctx.integers = _arrays_and_integers(torch, inputs)
             ctx.operator = operator
             ctx.save_for_backward(*tensors)
@@ -164,15 +166,17 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments, given those of the results (autograd's backward pass); None for
-            an argument that needs none.
+            """Return the cotangents of the arguments of a call, given those of its results, or None for an argument
+            that needs none. It is the backward pass for autograd; ``ctx`` is autograd's record of the call.
             """
             positions = [p for p, need in enumerate(ctx.needs_input_grad) if need]
             return tuple(apply_pullback(apply, operator, _saved_arguments(ctx), positions, cotangents))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            """Return the tangents of the results from those of the arguments (autograd's forward mode)."""
+            """Return the tangents of the results for the ``tangents`` of the arguments (autograd's forward mode).
+            ``ctx`` is autograd's record of the call.
+            """
             positions = tuple(p for p, t in enumerate(tangents) if t is not None)
             moving = [tangents[p] for p in positions]
             return apply(operator.pushforward(positions), *_saved_arguments(ctx), *moving)
@@ -187,8 +191,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors of a common type, and ints. Raise an error for another type, and if an argument
-    that is not in ``wrt`` requires a gradient.
+    """Return the arguments ``values`` of ``function`` as tensors of a common type, and ints. Raise an error for another
+    type, and if an argument that is not in its ``wrt`` requires a gradient. ``torch`` is the module.
     """
     tensors: list[Any] = []
     types = []
@@ -255,7 +259,7 @@ def _load() -> SimpleNamespace:
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
             """Return the tangents of the results for the ``tangents`` of the arguments, None where an argument has none
-            (autograd's forward mode).
+            (autograd's forward mode). ``ctx`` is autograd's record of the call.
             """
             positions = tuple(p for p, t in enumerate(tangents) if t is not None)
             derivative = ctx.operator.pushforward(positions)
@@ -272,13 +276,14 @@ def _load() -> SimpleNamespace:
 
 
 def _saved_arguments(ctx: Any) -> list[Any]:
-    """Return the arguments that a call saved in its context, in order."""
+    """Return the arguments that a call saved in its autograd context ``ctx``, in order."""
     return merge_arguments(ctx.operator.function, ctx.saved_tensors, ctx.integers)
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, axes)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply``, mapped over
-    one axis, and the position of this axis in each, 0. Raise `ArgumentError` for CUDA.
+    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply`` with
+    ``values`` and mapped over one axis of each (``axes``), and the position of this axis in each result, 0. Raise
+    `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
@@ -287,7 +292,9 @@ def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) 
 
 
 def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Split the arguments of a call into ``(tensors, integers)``: PyTorch tensors, and all others."""
+    """Split ``values``, the arguments of a call, into ``(tensors, integers)``: PyTorch tensors, and all others.
+    ``torch`` is the PyTorch module.
+    """
     arrays = [v for v in values if isinstance(v, torch.Tensor)]
     return arrays, [v for v in values if not isinstance(v, torch.Tensor)]
 
@@ -334,7 +341,7 @@ def _operator_of_key(key: str) -> Any:
 
 def _custom_op(torch: Any) -> Any:
     """Create and return the PyTorch operator that all functions share. It gets the key of the function as an argument,
-    so that compiled code is valid in other processes.
+    so that compiled code is valid in other processes. ``torch`` is the module.
     """
 
     def apply(operator: Any, *values: Any) -> Any:
@@ -351,7 +358,9 @@ def _custom_op(torch: Any) -> Any:
         return operator, merge_arguments(operator.function, tensors, integers)
 
     def run(tensors: Any, integers: Any, key: str) -> Any:
-        """Run the kernel on the tensors and return its results. This is the implementation of the PyTorch operator."""
+        """Run the kernel that is registered under ``key`` on the ``tensors`` and ``integers`` and return its results.
+        This function implements the PyTorch operator.
+        """
         operator, values = operator_and_values(tensors, integers, key)
         results = operator(
             *[_to_kernel_argument(torch, operator, position, value) for position, value in enumerate(values)]
@@ -369,7 +378,9 @@ def _custom_op(torch: Any) -> Any:
         return [torch.empty(shape, dtype=dtype, device=device) for shape in shapes]
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Save the arguments of a call for the backward pass."""
+        """Save the arguments of a call, ``inputs``, in PyTorch's record of the call, ``ctx``, for the backward pass.
+        ``output`` is not used.
+        """
         tensors, ctx.integers, key = inputs
         ctx.operator = _operator_of_key(key)
         ctx.save_for_backward(*tensors)
@@ -386,8 +397,9 @@ def _custom_op(torch: Any) -> Any:
         return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        """PyTorch's batching rule: return the results of the operator with this ``key``, mapped over one axis of its
-        tensors (``axes``), and the position of this axis in each result.
+        """PyTorch's batching rule: return the results of the operator with this ``key`` for ``tensors`` and
+        ``integers``, mapped over one axis of each tensor (``axes``), and the position of this axis in each result.
+        ``info`` is not used.
         """
         operator, values = operator_and_values(tensors, integers, key)
         results, positions = _vmap_operator(

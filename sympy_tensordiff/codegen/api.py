@@ -75,7 +75,9 @@ def lambdify(
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
 ) -> BlockFunction:
-    """Return a function of Dask arrays that evaluates ``expr`` in blocks, for a backend on Dask."""
+    """Return a function of Dask arrays that evaluates ``expr`` in blocks, for a backend on Dask. The options are
+    explained in the last definition of `lambdify`.
+    """
 
 
 @overload
@@ -92,7 +94,9 @@ def lambdify(
     blocks: None = None,
     memory: None = None,
 ) -> ArrayFunction:
-    """Return a function of arrays of JAX, PyTorch or CuPy that evaluates ``expr`` by calls of that library."""
+    """Return a function of arrays of JAX, PyTorch or CuPy that evaluates ``expr`` by calls of that library. The options
+    are explained in the last definition of `lambdify`.
+    """
 
 
 @overload
@@ -109,7 +113,9 @@ def lambdify(
     blocks: None = None,
     memory: None = None,
 ) -> CompiledFunction:
-    """Return a function that evaluates ``expr``, compiled or in NumPy, for NumPy arrays (or arrays on a GPU)."""
+    """Return a function that evaluates ``expr``, compiled or in NumPy, for NumPy arrays (or arrays on a GPU) in the
+    order of ``args``. The options are explained in the last definition of `lambdify`.
+    """
 
 
 @explained

@@ -228,7 +228,7 @@ def _is_zero(form: Expr) -> bool:
 
 
 def _count_products(form: Expr) -> int:
-    """Return about how many products the scalar has after multiplying out; counting stops just above
+    """Return about how many products the scalar ``form`` has after multiplying out; counting stops just above
     `MAX_EXPANDED_PRODUCTS`.
     """
     if isinstance(form, sympy.Add):

@@ -92,13 +92,13 @@ def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
     """Declare the ``ranges`` of symbols in ``signs``, and raise `SignUnknown` unless the function in ``outer``, of
-    these symbols, is proved to be defined there.
+    these symbols, is proved to be defined there. ``is_concave`` says whether a scalar is proved to be concave; this
+    narrows its range.
 
-    If ``is_concave`` proves that a symbol's scalar is concave, its range is first narrowed to where logarithms and
-    roots of it are defined.
+    The range of a symbol whose scalar is concave is first narrowed to where logarithms and roots of it are defined.
 
-    Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined
-    in the open ranges only, a pole and a logarithm at their ends as well.
+    Ranges are open: at the ends of a range, a continuous function is convex by continuity. So a root must be defined in
+    the open ranges only, a pole and a logarithm at their ends as well.
     """
     closed: dict[Expr, Expr] = {}
     for symbol, interval in ranges.items():

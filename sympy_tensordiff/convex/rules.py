@@ -122,9 +122,9 @@ class ConvexityRules:
         return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], curvature)]
 
     def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms that a sum is convex (``curvature`` 1) or concave (-1), after merging the sums over
-        equal ranges in it. Raise `RuleDoesNotApply` if there is nothing to merge. Law: ``sum(f) + sum(g)`` is ``sum(f +
-        g)``, which may be convex although f is not.
+        """Return the proof terms that the sum ``scalar`` is convex (``curvature`` 1) or concave (-1), after merging the
+        sums over equal ranges in it. Raise `RuleDoesNotApply` if there is nothing to merge. Law: ``sum(f) + sum(g)`` is
+        ``sum(f + g)``, which may be convex although f is not.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -227,10 +227,9 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of multiples of squares, by
-        pivoting, and return these as proof terms. Raise `SignUnknown` if a pivot may be negative.
-
-        Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces.
+        """Return the quadratic form ``d' G d`` of the symmetric ``matrix`` G as multiples of squares, by pivoting, as
+        proof terms. Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces. Raise `SignUnknown` if a
+        pivot may be negative.
 
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.
@@ -270,9 +269,9 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return proof terms for a function ``g`` of sums ``s = sum(h(x))``, by the Cauchy-Schwarz inequality: the
-        curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives of ``g``.
-        ``slopes`` are its first derivatives with respect to ``symbols``.
+        """Return proof terms for ``outer``, a function ``g`` of sums ``s = sum(h(x))``, by the Cauchy-Schwarz
+        inequality: the curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives
+        of ``g``. ``slopes`` are its first derivatives with respect to ``symbols``.
 
         ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')``.
 
@@ -497,8 +496,8 @@ def _exact_ratio(
 
 
 def _without_common_factors(signs: Signs, scalar: Expr) -> Expr:
-    """Return ``scalar`` as a quotient of two polynomials without common factors. Non-rational subexpressions, such as
-    ``exp(x)``, are replaced by symbols (generators).
+    """Return ``scalar`` as a quotient of two polynomials without common factors. ``signs`` replaces subexpressions that
+    are not rational, such as ``exp(x)``, by symbols (generators).
     """
     top, bottom = signs.quotient(signs.form(scalar))
     return top / bottom

@@ -199,8 +199,8 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
 
 
 def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
-    """Return the constraints ``0 <= p < n`` on each of the free `indices` that is an index of tensor reads ``x[p]``. An
-    index of axes with different lengths gets none.
+    """Return the constraints ``0 <= p < n`` on each of the free `indices` that is used as an index ``x[p]`` in the
+    expressions `roots`. An index of axes with different lengths gets none.
     """
     extents: dict[int, set[Affine]] = {}
     for node in reachable(*roots):
@@ -216,8 +216,8 @@ def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
 def _symbols(
     reader: Reader, parts: Sequence[NamedPart], chosen: Mapping[Key, str], taken: set[str]
 ) -> dict[Key, TensorSymbol]:
-    """Return a tensor symbol for each common subexpression, by its key. Its name is the user's choice in `chosen`, else
-    ``t0``, ``t1``, ... without the names in `taken`.
+    """Return a dictionary from keys to tensor symbols, one for each common subexpression in `parts`. A symbol has the
+    name in `chosen`, else ``t0``, ``t1``, ... without the names in `taken`. ``reader`` has the graph.
     """
     free = (name for n in count() if (name := f"t{n}") not in taken and name not in chosen.values())
     forms = Forms(reader)
@@ -256,8 +256,8 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """Return the key of the subexpression `node`, which the user wrote as `expr` and wants to call `name`. Raise
-    `ArgumentError` if it cannot have a name, or if `name` is in `taken`.
+    """Return the key of the subexpression `node` in the common subexpressions `parts`. The user wrote it as `expr` and
+    calls it `name`. Raise `ArgumentError` if it cannot have a name, or if `name` is in `taken`.
     """
     found = parts.find(node)
     if found is None:

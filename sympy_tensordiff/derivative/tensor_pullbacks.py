@@ -56,10 +56,8 @@ def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
     """Yield ``(operand, cotangent)`` for the operands of the einsum `node` that depend on a leaf (``is_active``). The
-    cotangent is the einsum of `cotangent` and the other operands: ``Pik,jk->Pij`` for the first operand of
-    ``ij,jk->ik``, where ``P`` are the `prefix` leading axes.
-
-    With `certain`, the operands are known to be finite.
+    cotangent is the einsum of `cotangent`, whose `prefix` leading axes are ``P``, and the other operands:
+    ``Pik,jk->Pij`` for the first operand of ``ij,jk->ik``. With `certain`, the operands are known to be finite.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -83,10 +81,10 @@ def _leave_one_out(
     certain: bool,
 ) -> Iterator[Contribution]:
     """Yield ``(operand, cotangent)`` for each operand of a product that depends on a variable (``is_active``). Its
-    cotangent is `known`, the cotangent of the product, times all other operands.
+    cotangent is `known`, the cotangent of the product, times all other operands. `outer` are the labels of the leading
+    axes of cotangents, ``extents`` maps labels to extents. With `certain`, all operands are finite.
 
-    `outer` are the labels of the leading axes of the cotangents; `certain` says that all operands are finite. Partial
-    products are shared, so that the work is linear in the number of operands.
+    Partial products are shared, so that the work is linear in the number of operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return
@@ -101,8 +99,8 @@ def _leave_one_out(
     )
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
-        """Return the einsum of the cotangent `given` and the operands `others`, pairs of node and labels, with the
-        result labels `output`. The labels have the extents of the product that is differentiated.
+        """Return the einsum of the cotangent `given` and the operands `others`, each a node with its labels, with the
+        result labels `output`. The labels have the extents of the product that the enclosing function differentiates.
         """
         return contraction(graph, given, others, output, extents, certain=certain)
 
@@ -182,8 +180,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` for ``part`` as the cotangent of the node. ``part``
-            may be the whole cotangent, or one branch or term of it.
+            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, if ``part`` is
+            the cotangent of this node. ``part`` may also be one branch or term of the whole cotangent.
             """
             return pull(graph, node, part, position)
 
@@ -203,7 +201,8 @@ def contraction(
     certain: bool = False,
 ) -> Node:
     """Return the einsum of `cotangent` and `factors` with the labels `output`, for a pullback. It is exactly 0 where
-    the cotangent is 0, even if a factor is infinite there; with `certain`, the factors are known to be finite.
+    the cotangent is 0, even if a factor is infinite there; with `certain`, all factors are finite. ``extents`` maps
+    labels to extents.
 
     `cotangent` and `factors` are pairs of node and labels; `extents` has the extents of the labels in `output`.
     `certain` says whether the function evaluates the node unconditionally: then the factors are finite.

@@ -89,10 +89,10 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return a list of one item, the tangent of `value`, or None in its place if it is 0. ``moves`` maps each
-        variable or named part to a list of tangents, whose sum is its tangent.
+        """Return a list of the tangent of `value`, or of None if it is 0. ``moves`` maps each variable to a list of
+        tangents, whose sum is its tangent. ``written(work, [node])`` converts the node of the tangent to an expression.
 
-        ``written(work, [node])`` makes this list from the node of the tangent in ``work``, a new `Differentiation`.
+        The node is one of ``work``, a new `Differentiation`.
         """
         pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
         work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
@@ -108,7 +108,7 @@ class ThroughNames:
 
 
 def _expressions_or_none(work: Differentiation, nodes: list[Node]) -> list[Any]:
-    """Return `nodes` as simplified expressions; None for those that are 0."""
+    """Return `nodes` as SymPy expressions, simplified by ``work``; None for those that are 0."""
     simplified = work.simplified_all(nodes)
     results = write_all(work.reader, simplified)
     return [None if _is_zero(work.graph, node) else result for node, result in zip(simplified, results, strict=True)]

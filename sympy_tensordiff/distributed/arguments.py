@@ -54,8 +54,8 @@ def parse_memory(memory: Any) -> int | None:
 
 
 def blocks_from_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
-    """Return a dictionary from symbolic sizes to block sizes, from the chunks of the dask arrays among the arguments.
-    Raise `ArgumentError` if no argument has chunks.
+    """Return a dictionary from the names of symbolic sizes to block sizes, from the chunks of the Dask arrays in
+    ``values``, which maps tensors to arrays. Raise `ArgumentError` if no array has chunks.
     """
     found: dict[str, int | None] = {}
     for arg, value in values.items():

@@ -299,9 +299,8 @@ class DaskFunction:
         return found
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> BlockCost:
-        """Return the predicted number of tasks and bytes of a call at given sizes. No array is needed for it.
-
-        ``itemsize`` is the number of bytes of an entry; by default that of the last call, or 8.
+        """Return the predicted number of tasks and bytes of a call at given sizes, for entries of ``itemsize`` bytes
+        (by default as in the last call, or 8). No array is needed for it.
         """
         known_sizes, last = self._complete_sizes(sizes)
         itemsize = itemsize or last
@@ -368,7 +367,7 @@ def distribute(
     args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Mapping[str, Any]
 ) -> DaskFunction:
     """Return the `DaskFunction` of ``expr``, for a call of `lambdify` with a backend on Dask; the parameters are those
-    of `lambdify`.
+    of `lambdify`, ``options`` has the remaining ones.
     """
     import_dask()
     if backend == "dask-numpy":

@@ -185,9 +185,8 @@ class BlockKernel:
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
         """Return the slice of ``tensor`` along ``axis`` that contains all ``ranges`` of indices read there; None for
-        the whole axis. Raise `UnsupportedError` if a range is unknown (None) and the axis is split into blocks.
-
-        ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
+        the whole axis. ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
+        Raise `UnsupportedError` if a range is unknown (None) and the axis is split.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -217,8 +216,8 @@ class BlockKernel:
     # ------------------------------------------------------------------------ the expression of one block
 
     def _block_expression(self, part: PartialResult) -> Any:
-        """Return the formula of a partial result for one block. Indices in it count from the first index of the block,
-        and reads use the sliced inputs.
+        """Return the formula of the partial result ``part`` for one block. Indices in it count from the first index of
+        the block, and reads use the sliced inputs.
         """
         body = rebuild(part.value, self._shift_node)
         body = body.xreplace({index: index + loop.origin for index, _, loop in part.axes if loop})
@@ -304,7 +303,9 @@ def loops_of_part(part: PartialResult) -> tuple[BlockLoop, ...]:
 
 
 def _shape_depends_on(part: PartialResult, arg: Any) -> bool:
-    """Return whether the symbol ``arg`` occurs in the extent of an axis of the partial result."""
+    """Return whether ``arg``, an argument of the kernel, is a symbol that occurs in the extent of an axis of the
+    partial result ``part``.
+    """
     return isinstance(arg, sympy.Symbol) and any(sympy.sympify(n).has(arg) for _, n, _ in part.axes)
 
 

@@ -75,8 +75,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
     """Return the recursive method ``walk`` as one that caches its results by its arguments (a decorator)."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
-        """Return the cached result of the method ``walk`` for the arguments `args`. If there is none, call ``walk`` and
-        cache its result.
+        """Return the cached result of the enclosing function's method ``walk`` for the arguments `args`. If there is
+        none, call ``walk`` and cache its result.
         """
         key = (walk, *args)
         if key not in self.memo:
@@ -247,9 +247,8 @@ class ResultSplitter:
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
         """Return a dictionary from sets of block loops to terms, whose sum is ``expr``. Each term is computed for each
-        block, and summed over the blocks of its loops.
-
-        ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
+        block, and summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and block loops
+        around ``expr``.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
@@ -291,11 +290,11 @@ class ResultSplitter:
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
         """Return the product ``expr`` as a dictionary from sets of block loops to terms: ``expr`` is the sum of all
-        terms, each summed over the blocks of its loops. A factor that cannot be split so is first computed as an array
-        of its own (a stage).
+        terms, each summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and the block
+        loops around ``expr``.
 
-        One factor can be split, if it is the only sum with terms over blocks. ``binders`` and ``active`` are the index
-        ranges and the block loops around ``expr``.
+        One factor can be split, if it is the only sum with terms over blocks. A factor that cannot be split so is first
+        computed as an array of its own (a stage).
         """
         split_factors = []
         for factor in expr.args:

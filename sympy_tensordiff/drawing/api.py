@@ -99,7 +99,8 @@ class GraphDrawing:
 
 @explained
 def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDrawing:
-    """Return a picture of the graph of an expression; with ``wrt``, also of its derivative next to it.
+    """Return a picture of the graph of an expression; with ``wrt``, also of its derivative next to it. With
+    ``simplify``, the derivative is simplified.
 
     Parameters
     ----------

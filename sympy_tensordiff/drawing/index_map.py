@@ -164,8 +164,8 @@ def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:
 
 
 def _rounded_text(form: Affine, divisor: int, brackets: str, names: Mapping[int, str]) -> str:
-    """Return ``form/divisor`` as text between ``brackets``, the signs of a floor or a ceiling; without them if the
-    divisor is 1.
+    """Return ``form/divisor`` as text between two ``brackets``, the signs of a floor or a ceiling; without them if the
+    divisor is 1. ``names`` maps variables to their names.
     """
     text = quotient_text(form, Affine.of(divisor), names)
     return form_text(form, names) if divisor == 1 else f"{brackets[0]}{text}{brackets[1]}"

@@ -112,7 +112,7 @@ def is_ordered(node: Node) -> bool:
 
 
 def shape_text(node: Node, names: Names) -> str:
-    """Return the shape of ``node`` as text, or "scalar"."""
+    """Return the shape of ``node`` as text, or "scalar". ``names`` maps variables to names."""
     return f"shape ({', '.join(form_text(extent, names) for extent in node.shape)})" if node.shape else "scalar"
 
 
@@ -161,7 +161,7 @@ def _variable_text(variable: Variable, names: Names) -> str:
 
 def quotient_text(above: Affine, below: Affine, names: Names) -> str:
     """Return the quotient of the affine forms ``above`` and ``below`` as text, ``(i + 1)/2``, with parentheses where
-    needed.
+    needed. ``names`` maps variables to their names.
     """
     texts = [form_text(part, names) for part in (above, below)]
     return "/".join(text if text.isidentifier() or text.isnumeric() else f"({text})" for text in texts)
@@ -173,13 +173,15 @@ def limit_text(function: str, texts: Sequence[str]) -> str:
 
 
 def _extremum_text(extremum: Extremum, names: Names) -> str:
-    """Return an absolute value, maximum or minimum as text."""
+    """Return the absolute value, maximum or minimum ``extremum`` as text. ``names`` maps variables to names."""
     one, other = form_text(extremum.one, names), form_text(extremum.other, names)
     return f"|{one}|" if extremum.function == "abs" else limit_text(extremum.function, [one, other])
 
 
 def constraint_text(condition: Constraint, names: Names) -> str:
-    """Return a constraint as text, ``k ≤ i + n - 1``, with subtracted terms on the other side."""
+    """Return the constraint ``condition`` as text, ``k ≤ i + n - 1``, with subtracted terms on the other side.
+    ``names`` maps variables to names.
+    """
     constant = condition.form.constant
     if condition.kind == "mod":
         rest = -constant % condition.modulus
@@ -194,7 +196,7 @@ def constraint_text(condition: Constraint, names: Names) -> str:
 
 
 def _read_text(node: Node, names: Names) -> str:
-    """Return the read of an entry as text, ``x[i]``."""
+    """Return the read of an entry as text, ``x[i]``. ``names`` maps variables to names."""
     index = f"[{', '.join(form_text(part, names) for part in node.data)}]"
     tensor = node.args[0]
     return f"{tensor.data[0]}{index}" if tensor.op == "tensor" else f"entry {index}"
@@ -235,7 +237,7 @@ def _einsum_text(node: Node) -> str:
 
 def _view_label(node: Node, names: Names) -> str:
     """Return the label of a view: a multiple, transpose, repetition or diagonal of a tensor or, without an operand, an
-    identity or constant tensor.
+    identity or constant tensor. ``names`` maps variables to names.
     """
     coefficient, inputs, output, extents = node.data
     if inputs:

@@ -259,7 +259,9 @@ def _linear_constraints(rows: Sequence[Constraint], name: Any) -> list[Constrain
 
 
 def _read_entry(at: Any, forms: Sequence[Affine], values: Mapping[Any, Affine]) -> Point:
-    """Return the position of the entry ``at`` as numbers; raise `ArgumentError` if a coordinate is not a number."""
+    """Return the position of the entry ``at`` as numbers; raise `ArgumentError` if a coordinate is not a number.
+    ``forms`` are its indices in the plotted expression; ``values`` maps sizes to numbers.
+    """
     parts = tuple(at) if isinstance(at, (tuple, list, Tuple)) else (at,)
     if len(parts) != len(forms):
         raise ArgumentError(f"{CALLER}: at has {len(parts)} values for {len(forms)} axes")

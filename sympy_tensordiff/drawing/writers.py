@@ -180,7 +180,9 @@ def quote_dot(*lines: str) -> str:
 
 
 def check_size(clusters: Sequence[Cluster]) -> int:
-    """Return the number of nodes of a picture; raise `UnsupportedError` beyond `MAX_PICTURE_NODES`."""
+    """Return the number of nodes of a picture of the graphs ``clusters``; raise `UnsupportedError` beyond
+    `MAX_PICTURE_NODES`.
+    """
     size = sum(len(part.nodes) for part in clusters)
     if size > MAX_PICTURE_NODES:
         raise UnsupportedError(f"a picture of {size} nodes is larger than {MAX_PICTURE_NODES}: {ALTERNATIVES}")
@@ -188,7 +190,7 @@ def check_size(clusters: Sequence[Cluster]) -> int:
 
 
 def render_png(clusters: Sequence[Cluster]) -> bytes:
-    """Return the picture as PNG, rendered by the program ``dot``.
+    """Return the picture of the graphs ``clusters`` as a PNG file, rendered by the program ``dot``.
 
     Raise `BackendError` if ``dot`` is not installed or fails, `UnsupportedError` if the picture is too large or its
     layout takes too long.

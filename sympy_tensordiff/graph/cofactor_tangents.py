@@ -61,7 +61,7 @@ def _partition_by_connection(
 
 def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, extents: Extents) -> Node:
     """Return the derivative of a cofactor matrix in the direction of the matrix ``factors``: the cofactors of order 2,
-    contracted with ``factors`` over two axes. ``found`` has the node of these cofactors and the labels of the two axes.
+    ``found.cofactors``, contracted with ``factors`` over two axes. ``extents`` maps labels to extents.
     """
     own = tuple(dict.fromkeys(found.pair))
     coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))

@@ -32,7 +32,7 @@ from sympy_tensordiff.graph.decision_trees import (
 from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.graph.read_functions import Applications, Scope
+from sympy_tensordiff.graph.read_functions import Applications, BoundVariables
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -52,51 +52,57 @@ class ConditionReader(Applications):
     _branches: int
     integers: set[Any]
 
-    def _read_piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_piecewise(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a `Piecewise`."""
-        node: Node = yield self._read_branches([(pair.expr, pair.cond) for pair in expr.args], scope)
+        node: Node = yield self._read_branches([(pair.expr, pair.cond) for pair in expr.args], bound_variables)
         return node
 
-    def _read_indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_indicator(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a sign or step function: guards if its argument contains indices only, else a function
         call.
         """
         cases = values_of(expr) if on_indices(expr, self.integers) else None
-        node: Node = yield (self._read_function(expr, scope) if cases is None else self._read_branches(cases, scope))
+        node: Node = yield (
+            self._read_function(expr, bound_variables) if cases is None else self._read_branches(cases, bound_variables)
+        )
         return node
 
-    def _linearise(self, condition: Any, scope: Scope) -> Any:
+    def _linearise(self, condition: Any, bound_variables: BoundVariables) -> Any:
         """Return ``condition`` with nonlinear relations between indices, such as ``i**2 < 9``, rewritten as linear ones
         where possible.
         """
-        return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers)
+        return linear_condition(
+            condition, lambda expr: self._linear_form(expr, bound_variables) is not None, self.integers
+        )
 
-    def _read_branches(self, branches: Pairs, scope: Scope) -> Recursion[Node]:
-        """Return the node of a `Piecewise`, given as pairs ``(value, condition)`` of which the first true one counts.
-        Conditions on indices become guards if this needs few cases; others become selects.
+    def _read_branches(self, branches: Pairs, bound_variables: BoundVariables) -> Recursion[Node]:
+        """Return the node of a `Piecewise`, given as ``branches``, pairs ``(value, condition)`` of which the first true
+        one counts. Conditions on indices become guards if this needs few cases; others become selects.
         """
         linear: dict[Any, Any] = {}
         for _, condition in branches:
             linear |= linear_relations(
-                condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers
+                condition, lambda expr: self._linear_form(expr, bound_variables) is not None, self.integers
             )
         combinations = {relation: logic(combination) for relation, combination in linear.items()}
         trees = [(value, logic(condition)) for value, condition in branches]
-        node: Node = yield self._read_cases(self._decide_indices(trees, combinations, scope), scope)
+        node: Node = yield self._read_cases(self._decide_indices(trees, combinations, bound_variables), bound_variables)
         return node
 
-    def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
+    def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables) -> Any:
         """Return a decision tree that equals the `Piecewise` with the branches `pairs`, ``(value, condition)``: it
         decides by linear constraints on indices first, and leaves other conditions in the branches. `combinations` maps
         nonlinear relations between indices to combinations of linear ones.
         """
         try:
             linearised = decided(pairs, combinations)
-            return decisions(linearised, self._index_literals(_relations(linearised), scope))
+            return decisions(linearised, self._index_literals(_relations(linearised), bound_variables))
         except TooManyCasesError:
-            return self._decide_some_indices(pairs, combinations, scope)
+            return self._decide_some_indices(pairs, combinations, bound_variables)
 
-    def _decide_some_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], scope: Scope) -> Any:
+    def _decide_some_indices(
+        self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables
+    ) -> Any:
         """Return a decision tree for the branches `pairs` (value, condition) that tests some relations between indices
         in advance; the others stay in the branches, since testing all takes too many cases. `combinations` maps
         nonlinear relations to combinations of linear ones.
@@ -116,7 +122,7 @@ class ConditionReader(Applications):
                 pairs, {relation: combinations[relation] for relation in group if relation in combinations}
             )
             new = [r for relation in group for r in relations(combinations.get(relation, relation))]
-            literals = self._index_literals(dict.fromkeys([*(a.relation for a in accepted), *new]), scope)
+            literals = self._index_literals(dict.fromkeys([*(a.relation for a in accepted), *new]), bound_variables)
             try:
                 result = decisions(inside, literals)
             except TooManyCasesError:
@@ -124,7 +130,7 @@ class ConditionReader(Applications):
             pairs, accepted = inside, literals
         return result
 
-    def _index_literals(self, found: Iterable[Any], scope: Scope) -> list[Literal]:
+    def _index_literals(self, found: Iterable[Any], bound_variables: BoundVariables) -> list[Literal]:
         """Return a `Literal` for each different relation in ``found`` that is a linear constraint on indices: the
         relation as constraints, together with its negation. Other relations are left out.
         """
@@ -132,11 +138,11 @@ class ConditionReader(Applications):
         for relation in found:
             literal = relation.negated if isinstance(relation, sympy.Ne) else relation
             if literal not in result:
-                split = self._as_rows(literal, scope)
+                split = self._as_rows(literal, bound_variables)
                 result[literal] = None if split is None else Literal(literal, *split)
         return [literal for literal in result.values() if literal is not None]
 
-    def _read_cases(self, case: Any, scope: Scope) -> Recursion[Node]:
+    def _read_cases(self, case: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of ``case``, a `Decision` or a list of pairs of value and condition. A decision becomes a sum
         of guarded branches, a list becomes nested selects.
 
@@ -146,7 +152,7 @@ class ConditionReader(Applications):
         if isinstance(case, Decision):
             parts = []
             for rows, inside in case.cases:
-                part = yield self._read_cases(inside, scope)
+                part = yield self._read_cases(inside, bound_variables)
                 tests = [row for row in rows if isinstance(row, Unequal)]
                 for test in tests:
                     unequal = graph.compare("ne", graph.index(test.form), graph.zero)
@@ -156,14 +162,18 @@ class ConditionReader(Applications):
         result = graph.const(nan)  # no condition holds: SymPy's own answer
         for value, tree in reversed(case):
             self._branches += 1
-            node = yield self._read_scalar(value, scope)
+            node = yield self._read_scalar(value, bound_variables)
             self._branches -= 1
             result = (
-                node if tree is True else graph.select((yield self._read_condition(written(tree), scope)), node, result)
+                node
+                if tree is True
+                else graph.select((yield self._read_condition(written(tree), bound_variables)), node, result)
             )
         return result
 
-    def _as_rows(self, relation: Any, scope: Scope) -> tuple[tuple[Constraint, ...], tuple[Rows, ...]] | None:
+    def _as_rows(
+        self, relation: Any, bound_variables: BoundVariables
+    ) -> tuple[tuple[Constraint, ...], tuple[Rows, ...]] | None:
         """Return ``(constraints, alternatives)`` for a relation between indices, such as ``i == j``: the constraints
         that state it, and the cases of its negation, here ``i > j`` and ``i < j``. None if it is not linear.
 
@@ -171,24 +181,24 @@ class ConditionReader(Applications):
         would double every sum that reads them. So are entries of integer data, whose values have no ranges in loops. An
         index is on one side of most bounds.
         """
-        difference = self._linear_form(relation.lhs - relation.rhs, scope)
+        difference = self._linear_form(relation.lhs - relation.rhs, bound_variables)
         if difference is None:
             return None
         row = relation_row(relation, difference)
         if row.kind == "eq":
-            if len(difference.atoms().intersection(scope.values())) > 1 or data_entries([difference]):
+            if len(difference.atoms().intersection(bound_variables.values())) > 1 or data_entries([difference]):
                 return (row,), ((Unequal(difference),),)
             return (row,), ((Constraint("ge", difference - 1),), (Constraint("ge", -difference - 1),))
         return (row,), ((row.negation(),),)
 
-    def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
+    def _linear_form(self, expr: Any, bound_variables: BoundVariables) -> Affine | None:
         """Return an affine form, with integer coefficients, that has the sign of ``expr``; None if ``expr`` is not
         affine in indices or contains a maximum.
         """
-        form = self._scaled_form(expr, scope)
+        form = self._scaled_form(expr, bound_variables)
         return None if form is None or _has_extremum(form) else form
 
-    def _scaled_form(self, expr: Any, scope: Scope) -> Affine | None:
+    def _scaled_form(self, expr: Any, bound_variables: BoundVariables) -> Affine | None:
         """Return an affine form with integer coefficients that is a positive multiple of ``expr``: ``2*i - j`` for ``i
         - j/2``. None if ``expr`` is not affine.
 
@@ -199,27 +209,29 @@ class ConditionReader(Applications):
         if any(isinstance(node, Binder | TensorOperation) for node in nodes_in([expr])):
             return None
         symbols = expr.atoms(sympy.Symbol)
-        if symbols and not any(s.is_integer or s in scope or s in self.integers for s in symbols):
+        if symbols and not any(s.is_integer or s in bound_variables or s in self.integers for s in symbols):
             return None
         try:
-            return self.affine(sympy.expand(_common_denominator(expr) * expr), scope)
+            return self.affine(sympy.expand(_common_denominator(expr) * expr), bound_variables)
         except IndexExpressionError:
             return None
 
-    def _read_condition(self, condition: Any, scope: Scope) -> Recursion[Node]:
+    def _read_condition(self, condition: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a condition on values; raise UnsupportedError if it does not combine comparisons."""
         graph = self.graph
         if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
-            parts = yield from in_turn(self._read_condition(arg, scope) for arg in condition.args)
+            parts = yield from in_turn(self._read_condition(arg, bound_variables) for arg in condition.args)
             return graph.logic({sympy.And: "and", sympy.Or: "or", sympy.Not: "not"}[condition.func], parts)
         if isinstance(condition, sympy.ITE):
             test, yes, no = condition.args
-            node: Node = yield self._read_condition((test & yes) | (~test & no), scope)
+            node: Node = yield self._read_condition((test & yes) | (~test & no), bound_variables)
             return node
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
             factor = _common_denominator(condition.lhs - condition.rhs) if on_indices(condition, self.integers) else 1
             sides = [_scale(factor, side) for side in condition.args] if factor > 1 else condition.args
-            left, right = yield self._read_scalars(sides, scope)  # integers, which are compared without rounding
+            left, right = yield self._read_scalars(
+                sides, bound_variables
+            )  # integers, which are compared without rounding
             if isinstance(condition, sympy.Eq | sympy.Ne) and not left.shape and not right.shape:
                 left, right = _solve_for_extremum(graph, left, right)
             return graph.compare(*_RELATIONS[type(condition)](left, right))
@@ -228,11 +240,11 @@ class ConditionReader(Applications):
         if isinstance(condition, sympy.Xor) and len(condition.args) > MAX_EXPANDED_XOR:
             signs = []
             for arg in condition.args:
-                holds = yield self._read_condition(arg, scope)
+                holds = yield self._read_condition(arg, bound_variables)
                 signs.append(graph.select(holds, graph.const(-1), graph.one))
             return graph.compare("lt", graph.mul(signs), graph.zero)
         if isinstance(condition, sympy.Xor | sympy.Implies | sympy.Equivalent):
-            node = yield self._read_condition(condition.to_nnf(simplify=False), scope)
+            node = yield self._read_condition(condition.to_nnf(simplify=False), bound_variables)
             return node
         raise UnsupportedError(f"the condition {condition} of a Piecewise is not a comparison")
 

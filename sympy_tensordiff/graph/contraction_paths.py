@@ -27,10 +27,11 @@ Of more operands, the first products are those of a greedy search.
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the cheapest known order to multiply the operands, as pairs of their numbers. The ``inputs`` are numbered
-    0, 1, ..., and each product gets the next number.
+    """Return the cheapest known order to multiply operands with the labels ``inputs``, as pairs of their numbers. They
+    are numbered 0, 1, ..., and each product gets the next number. ``output`` are the labels of the result, ``sizes``
+    maps labels to extents.
 
-    A label that is not in the output occurs in two operands or more; `sizes` maps labels to extents.
+    A label that is not in the output occurs in two operands or more.
     """
     return _path_and_work(inputs, output, sizes)[0]
 
@@ -41,8 +42,8 @@ def least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int
 
 
 def _path_and_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Path, int]:
-    """Return the cheapest known order to multiply the operands and its number of multiplications, found once for all
-    einsums of the same structure.
+    """Return the cheapest known order to multiply operands with the labels ``inputs`` to the labels ``output``, and its
+    number of multiplications, found once for all einsums of the same structure.
 
     The labels of the same operands count as one, the product of their extents long, and are numbered in a normal order:
     einsums that differ in the names of their labels have the same structure.
@@ -344,7 +345,7 @@ def _orders(
 
     def order(path: Path) -> Order:
         """Return the contraction path ``path`` as an `Order`, with its number of multiplications and the labels of its
-        products.
+        products. The operands are the enclosing function's ``inputs``.
         """
         products = tuple([product for _, product in products_of_path(inputs, output, path)])
         return Order(path, operation_count(inputs, output, sizes, path), products)
@@ -359,8 +360,9 @@ def _orders(
 
 
 def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the contraction path that first multiplies the operands numbered ``pair``, and then the rest in the
-    cheapest known order.
+    """Return the contraction path that first multiplies the two operands numbered ``pair``, and then the rest in the
+    cheapest known order. ``inputs`` are the labels of the operands, ``output`` those of the result; ``sizes`` has their
+    lengths.
     """
     others = [number for number in range(len(inputs)) if number not in pair]
     ((_, product),) = products_of_path(inputs, output, [pair])
@@ -370,7 +372,9 @@ def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, s
 
 
 def _path_cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
-    """Return the number of multiplications of a contraction path, and the total number of entries of its products."""
+    """Return the number of multiplications of a contraction path, and the total number of entries of its products.
+    ``inputs`` are the labels of the operands, ``output`` those of the result; ``sizes`` maps labels to extents.
+    """
     entries = sum(count_entries(product, sizes) for _, product in products_of_path(inputs, output, path))
     return operation_count(inputs, output, sizes, path), entries
 
@@ -397,5 +401,7 @@ def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> It
 
 
 def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
-    """Return the number of multiplications in all steps of a contraction path."""
+    """Return the number of multiplications in all steps of a contraction path, for the operand labels ``inputs`` and
+    the result labels ``output``.
+    """
     return sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in products_of_path(inputs, output, path))

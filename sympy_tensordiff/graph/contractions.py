@@ -267,7 +267,7 @@ def _id_of(operand: Operand) -> int:
 
 
 def _key_with_number_type(data: Contraction) -> Any:
-    """Return a key for a contraction that tells the coefficients 0.5 and 1/2 apart: they are equal, but print
-    differently.
+    """Return a key for the contraction ``data`` that tells the coefficients 0.5 and 1/2 apart: they are equal, but
+    print differently.
     """
     return data if type(data.coefficient) is int else (type(data.coefficient).__name__, data)

@@ -80,7 +80,7 @@ def written(tree: Logic) -> Any:
 
 
 def relations(tree: Logic) -> Iterator[Any]:
-    """Yield the relations (the leaves) of a condition made by `logic`, from left to right."""
+    """Yield the relations (leaves) of the condition ``tree``, a decision tree made by `logic`, from left to right."""
     for part in tree[1:] if isinstance(tree, tuple) else (tree,):
         if isinstance(part, tuple):
             yield from relations(part)
@@ -89,7 +89,9 @@ def relations(tree: Logic) -> Iterator[Any]:
 
 
 def conjuncts(tree: Logic) -> tuple[Logic, ...]:
-    """Return the operands of a conjunction made by `logic`; another condition is returned as the only element."""
+    """Return the operands of ``tree``, a conjunction made by `logic`; another condition is returned as the only
+    element.
+    """
     return tree[1:] if isinstance(tree, tuple) and tree[0] is sympy.And else (tree,)
 
 
@@ -119,7 +121,7 @@ def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
 
 
 def negated(tree: Logic) -> Logic:
-    """Return the negation of a condition made by `logic`."""
+    """Return the negation of the condition ``tree``, a decision tree made by `logic`."""
     if isinstance(tree, bool):
         return not tree
     return tree[1] if isinstance(tree, tuple) and tree[0] is sympy.Not else (sympy.Not, tree)

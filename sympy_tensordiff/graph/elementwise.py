@@ -81,7 +81,7 @@ class Elementwise(Contractions):
         return choices[0].args[0], value, rest
 
     def _sum_of_tensors(self, terms: Sequence[Node], shape: Shape) -> Node:
-        """Return the sum of tensors and broadcast scalars with the given shape."""
+        """Return the sum of ``terms``, tensors of the given shape and scalars, which are added to all entries."""
         coefficients: dict[Node, Number] = {}
         scalars: list[Node] = []
         for term in terms:

@@ -83,7 +83,8 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
     """Return a dictionary from nonlinear relations between indices in `condition`, such as ``i**2 < 9``, to equivalent
-    combinations of linear ones, the shortest first. Relations without such a combination are left out.
+    combinations of linear ones, the shortest first. ``is_linear(expr)`` tests a side of a relation; ``integers`` count
+    as indices. Relations without such a combination are left out.
     """
     given: dict[Any, Any] = {}
     for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):
@@ -210,7 +211,9 @@ def _is_final(relation: Any, is_linear: Test) -> bool:
 
 
 def _simplify_once(relation: Any, is_linear: Test) -> Any:
-    """Return `relation` as a combination of simpler relations, by one rule; None if no rule applies."""
+    """Return `relation` as a combination of simpler relations, by one rule; None if no rule applies. ``is_linear``
+    tells whether an expression is linear in the indices.
+    """
     if isinstance(relation, sympy.Ne):
         return Or(relation.lhs > relation.rhs, relation.lhs < relation.rhs)
     if isinstance(relation, Eq):
@@ -224,7 +227,9 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
-        """Return ``value > 0`` if the enclosing function simplifies a strict relation, else ``value >= 0``."""
+        """Return the SymPy condition ``value > 0`` if ``strict``, a variable of the enclosing function, is true; else
+        ``value >= 0``.
+        """
         return value > 0 if strict else value >= 0
 
     found = _split_extremum(difference, holds)

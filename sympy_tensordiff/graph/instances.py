@@ -72,8 +72,8 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether the entries that the body reads, with ``substitution`` in their indices, are all read by the
-        node, too. This quick test rejects most wrong substitutions.
+        """Return whether the node reads all entries that the body of the comprehension reads after ``substitution`` in
+        their indices. This quick test rejects most wrong substitutions. ``seen`` has the entries that the node reads.
         """
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])

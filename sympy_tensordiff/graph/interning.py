@@ -125,12 +125,11 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node with the operation ``op``, its ``data``, the arguments ``args`` and the ``shape``: the
-        existing one if the graph has it, else a new one. So equal nodes are identical.
+        """Return the node of the operation ``op`` with its ``data``, arguments and ``shape``: the existing one if the
+        graph has it, else a new one. ``key`` stands for ``data`` in the table of nodes. ``own`` are the index forms or
+        constraints of the node itself.
 
-        ``own`` are the index forms or constraints of the node itself.
-
-        ``key`` identifies ``data`` in the table; the free variables are those of ``own`` and of the arguments.
+        The free variables of the node are those of ``own`` and of the arguments.
         """
         # Nodes hash and compare by identity; arguments whose order does not matter are sorted.
         in_any_order = key is args or (op == "call" and data in EXTREMA)

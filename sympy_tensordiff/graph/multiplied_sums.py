@@ -31,12 +31,11 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield each way to write the einsum of `operands` as a product ``S @ C``, where the operand ``S`` is a sum of
-    tensors that has several uses (``is_shared(S)``), and ``C`` is the einsum of all other operands. ``extents`` maps
-    labels to extents.
+    """Yield each way to write ``coefficient`` times the einsum of `operands` as a product ``S @ C``: the operand ``S``
+    is a sum with several uses (``is_shared(S)``), ``C`` the einsum of the others. Axis ``n`` of the einsum is axis
+    ``order[n]`` of the result.
 
-    The axis ``n`` of the einsum is the axis ``order[n]`` of the result. The other operands have all axes that the sum
-    does not have, and none of them is another such sum of matrices.
+    The other operands have all axes that the sum does not have, and none of them is another such sum of matrices.
     """
     rank = len(order)
 

@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.conditions import ConditionReader
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import Recursion, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.read_functions import TENSOR_METHODS, Scope
+from sympy_tensordiff.graph.read_functions import TENSOR_METHODS, BoundVariables
 from sympy_tensordiff.graph.scans import ScanData, step_constants
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.indirect import with_ranges
@@ -59,7 +59,7 @@ class Reader(ConditionReader):
         self._names = names
         self._scans = scans
         self.symbols: dict[int, Any] = {}
-        self.free: Scope = {}
+        self.free: BoundVariables = {}
         self.tensors: dict[str, Any] = {}
         self._leaves: dict[Any, Node] = {}
         self.scalars: set[str] = set()
@@ -110,27 +110,27 @@ class Reader(ConditionReader):
         """Return whether `symbol` stands for an integer, because it is declared so or is used as an index or a size."""
         return bool(symbol.is_integer) or symbol in self.integers
 
-    def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
+    def affine(self, expr: Any, bound_variables: BoundVariables | None = None) -> Affine:
         """Return the affine form, such as ``2*i + 1``, of an index, an extent or a bound; raise `IndexExpressionError`
         if there is none.
         """
-        scope = scope or {}
-        form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
+        bound_variables = bound_variables or {}
+        form = to_affine(expr, lambda symbol: self.variable(symbol, bound_variables))
         compounds = form.compounds()
         if compounds:
             for tensor in data_of(expr):
                 self.tensor(tensor)
             form = with_ranges(form, self.graph.below)
             for compound in form.compounds():
-                self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
+                self.divisors |= _divisors(expr, compound, frozenset(bound_variables.values()))
         return form
 
-    def variable(self, symbol: Any, scope: Scope | None = None) -> int:
-        """Return the graph's variable (a number) of an index or size symbol. ``scope`` maps symbols that are bound here
-        to their variables.
+    def variable(self, symbol: Any, bound_variables: BoundVariables | None = None) -> int:
+        """Return the graph's variable (a number) of an index or size symbol. ``bound_variables`` maps symbols that are
+        bound here to their variables.
         """
-        if scope and symbol in scope:
-            return scope[symbol]
+        if bound_variables and symbol in bound_variables:
+            return bound_variables[symbol]
         if symbol not in self.free:
             if not self.is_integer(symbol):  # a form that is only tried may contain values
                 raise self._mixed_use_error(symbol)
@@ -185,12 +185,12 @@ class Reader(ConditionReader):
             self._leaves[scan] = self.graph.tensor(name, tuple([self.affine(extent) for extent in scan.shape]))
         return self._leaves[scan]
 
-    def _read_scan(self, expr: Scan, scope: Scope) -> Recursion[Node]:
+    def _read_scan(self, expr: Scan, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a scan (a loop over time), or a variable for its result if the reader treats scans as
         variables. Raise `UnsupportedError` if the scan depends on an index bound around it, or if the public function
         that was called does not support scans.
         """
-        indices = [str(symbol) for symbol in scope.keys() & expr.free_symbols]
+        indices = [str(symbol) for symbol in bound_variables.keys() & expr.free_symbols]
         if indices:
             raise UnsupportedError(
                 f"{expr} depends on the index {', '.join(sorted(indices))} around it: make that an axis of the state"
@@ -238,17 +238,17 @@ class Reader(ConditionReader):
 
     # -------------------------------------------------------------- the walk
 
-    def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of `expr`, where ``scope`` maps the symbols bound around it to variables; results are
-        cached.
+    def _visit(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
+        """Return the node of `expr`, where ``bound_variables`` maps the symbols bound around it to variables; results
+        are cached.
         """
         known = self._done.get(expr)
-        if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
+        if known is not None and all(self.variable(self.symbols[v], bound_variables) == v for v in known.free):
             return known
         kind: Any = type(expr)
         method = _read_method(kind)
         if method is not None:
-            node: Node = yield method(self, expr, scope)
+            node: Node = yield method(self, expr, bound_variables)
             self._done[expr] = self._check_constant(expr, node)
             return node
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}")
@@ -268,19 +268,19 @@ class Reader(ConditionReader):
             self._constants.add(node)
         return node
 
-    def _read_scalars(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
+    def _read_scalars(self, exprs: Sequence[Any], bound_variables: BoundVariables) -> Recursion[list[Node]]:
         """Return the nodes of scalar operands."""
-        nodes = yield from in_turn(self._read_scalar(expr, scope) for expr in exprs)
+        nodes = yield from in_turn(self._read_scalar(expr, bound_variables) for expr in exprs)
         return nodes
 
-    def _read_scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_scalar(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of `expr`, which must be a scalar; raise an error if it is a whole tensor."""
-        node: Node = yield self._visit(expr, scope)
+        node: Node = yield self._visit(expr, bound_variables)
         if node.shape:
             refuse_as_scalar(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
         return node
 
-    def _read_number(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_number(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a number, exact if it is rational. Raise `UnsupportedError` for a complex number, and for
         an infinite or undefined one outside of branches of a `Piecewise`.
         """
@@ -302,11 +302,11 @@ class Reader(ConditionReader):
             + (f": {way_out(())}" if expr is sympy.I else "")
         )
 
-    def _read_symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_symbol(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of an index or size used as a number, or of a real scalar; raise if it is complex."""
         yield from ()
-        if expr in scope or self.is_integer(expr):
-            return self.graph.index(Affine.variable(self.variable(expr, scope)))
+        if expr in bound_variables or self.is_integer(expr):
+            return self.graph.index(Affine.variable(self.variable(expr, bound_variables)))
         if not may_be_real(expr):
             raise UnsupportedError(
                 f"the symbol {expr} is not real; tensors and scalars are real: declare Symbol({expr.name!r}, real=True)"
@@ -314,93 +314,95 @@ class Reader(ConditionReader):
         self.scalars.add(expr.name)
         return self.graph.scalar(expr)
 
-    def _read_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Node]:
+    def _read_tensor_symbol(self, expr: TensorSymbol, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a tensor variable; one of rank 0 is read as a scalar."""
         yield from ()
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())
 
-    def _read_named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
+    def _read_named(self, expr: NamedTensor, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a named expression (`td.name`). If the reader keeps names, this is a variable of that
         name. Otherwise, or if the expression depends on an enclosing bound index, it is the node of the definition.
         """
         # A definition with an enclosing bound index is read itself: its name does not show the index.
-        if not self._names or not scope.keys().isdisjoint(expr.free_symbols):
-            node: Node = yield self._visit(expr.definition, scope)
+        if not self._names or not bound_variables.keys().isdisjoint(expr.free_symbols):
+            node: Node = yield self._visit(expr.definition, bound_variables)
             self.graph.labels.setdefault(node, expr.name)
             return node
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())
 
-    def _read_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Node]:
+    def _read_entry(self, expr: TensorEntry, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a tensor entry."""
-        index = [self.affine(i, scope) for i in expr.indices]
+        index = [self.affine(i, bound_variables) for i in expr.indices]
         if isinstance(expr.tensor, TensorSymbol):
             return self.graph.read(self.tensor(expr.tensor), index)
-        tensor = yield self._visit(expr.tensor, scope)
+        tensor = yield self._visit(expr.tensor, bound_variables)
         return self.graph.read(tensor, index) if index else tensor
 
-    def _read_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Node]:
+    def _read_comprehension(self, expr: TensorComprehension, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a comprehension."""
-        extents = [self.affine(extent, scope) for extent in expr.shape]
+        extents = [self.affine(extent, bound_variables) for extent in expr.shape]
         variables = [self.bind(symbol) for symbol in expr.indices]
         self.ranges.update(zip(variables, extents, strict=True))
-        body = yield self._visit(expr.body, {**scope, **dict(zip(expr.indices, variables, strict=True))})
+        body = yield self._visit(expr.body, {**bound_variables, **dict(zip(expr.indices, variables, strict=True))})
         return self.graph.comprehension(variables, extents, body) if extents else body
 
-    def _read_reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Node]:
+    def _read_reduction(self, expr: IndexedReduction, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a sum, product, maximum or minimum over ranges."""
         variables, rows = [], []
         for limit in expr.ranges():
             # Outermost first: the bounds see the variables around them.
             v = self.bind(limit.index)
-            lows = [self.affine(bound, scope) for bound in limit.lows]
-            highs = [self.affine(bound, scope) for bound in limit.highs]
+            lows = [self.affine(bound, bound_variables) for bound in limit.lows]
+            highs = [self.affine(bound, bound_variables) for bound in limit.highs]
             rows += range_rows(Affine.variable(v), lows, highs)
-            if lows == [Affine()] and len(highs) == 1 and highs[0].atoms().isdisjoint(scope.values()):
+            if lows == [Affine()] and len(highs) == 1 and highs[0].atoms().isdisjoint(bound_variables.values()):
                 self.ranges[v] = highs[0] + 1
             variables.append(v)
-            scope = {**scope, limit.index: v}
+            bound_variables = {**bound_variables, limit.index: v}
         self.limits |= atoms_in(rows)
-        body = yield self._visit(expr.body, scope)
+        body = yield self._visit(expr.body, bound_variables)
         return self.graph.reduce(_REDUCTIONS[type(expr)], variables, rows, body)
 
-    def _read_add(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_add(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a sum of scalars."""
-        return self.graph.add((yield self._read_scalars(expr.args, scope)))
+        return self.graph.add((yield self._read_scalars(expr.args, bound_variables)))
 
-    def _read_mul(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_mul(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a product of scalars."""
-        return self.graph.mul((yield self._read_scalars(expr.args, scope)))
+        return self.graph.mul((yield self._read_scalars(expr.args, bound_variables)))
 
-    def _read_pow(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_pow(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a power of scalars."""
         base, exponent = expr.args
         if base is sympy.zoo:
             # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
             base, exponent = sympy.S.Zero, -exponent
-        nodes = yield self._read_scalars((base, exponent), scope)
+        nodes = yield self._read_scalars((base, exponent), bound_variables)
         return self.graph.pow(*nodes)
 
-    def _read_native(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_native(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of an expression of SymPy's own classes, such as ``Indexed`` or ``Sum``."""
-        node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
+        node: Node = yield self._visit(lift_native(expr, self.tensors.values()), bound_variables)
         return node
 
-    def _read_delta(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_delta(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a `KroneckerDelta`: a guard by an equation, or cases if that is not linear."""
         yield from ()
         left, right = expr.args[:2]
         if len(expr.args) > 2:
-            node: Node = yield self._visit(lift(expr), scope)
+            node: Node = yield self._visit(lift(expr), bound_variables)
             return node
         try:
-            row = Constraint("eq", self.affine(left - right, scope))
+            row = Constraint("eq", self.affine(left - right, bound_variables))
         except IndexExpressionError:
-            condition = self._linearise(sympy.Eq(left, right), scope)
+            condition = self._linearise(sympy.Eq(left, right), bound_variables)
             if condition == sympy.Eq(left, right):
                 raise
-            cases: Node = yield self._read_branches([(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], scope)
+            cases: Node = yield self._read_branches(
+                [(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], bound_variables
+            )
             return cases
         return self.graph.guard([row], self.graph.one)
 
@@ -445,7 +447,7 @@ def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affin
 
 _REDUCTIONS = {IndexedSum: "sum", IndexedProduct: "prod", IndexedMax: "max", IndexedMin: "min"}
 
-_METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
+_METHODS: list[tuple[Any, Callable[[Reader, Any, BoundVariables], Recursion[Node]]]] = [
     (TensorEntry, Reader._read_entry),
     (IndexedReduction, Reader._read_reduction),
     (TensorComprehension, Reader._read_comprehension),
@@ -471,7 +473,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
 
 
 @cache
-def _read_method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
+def _read_method(kind: type) -> Callable[[Reader, Any, BoundVariables], Recursion[Node]] | None:
     """Return the method of `Reader` for instances of the class `kind`, the one of the first matching base class in a
     table; None if there is none.
     """

@@ -40,8 +40,8 @@ from sympy_tensordiff.symbolic.whole_tensors.subscripts import FROM_I
 
 Build = Callable[[Graph, Any, Sequence[Node]], Node]
 
-Scope = dict[Any, int]
-"""The variables of the enclosing bound symbols."""
+BoundVariables = dict[Any, int]
+"""The symbols bound around an expression: from a SymPy symbol to the graph's variable (a number)."""
 
 IDENTITY_ON_REALS = (sympy.re, sympy.conjugate, sympy.adjoint, sympy.transpose)
 """Functions that return a real argument unchanged."""
@@ -78,40 +78,40 @@ class Applications(ABC):
     """The extents of the variables whose ranges begin at 0."""
 
     @abstractmethod
-    def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        """Return the node of `expr`, where ``scope`` maps the symbols bound around it to variables; raise
+    def _visit(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
+        """Return the node of `expr`, where ``bound_variables`` maps the symbols bound around it to variables; raise
         `UnsupportedError` if it cannot be converted.
         """
 
     @abstractmethod
-    def _read_scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_scalar(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of `expr`, which must be a scalar; raise an error if it is a whole tensor."""
 
     @abstractmethod
-    def _read_scalars(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
+    def _read_scalars(self, exprs: Sequence[Any], bound_variables: BoundVariables) -> Recursion[list[Node]]:
         """Return the nodes of `exprs`, which must be scalars; raise an error if one is a whole tensor."""
 
     @abstractmethod
-    def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
+    def affine(self, expr: Any, bound_variables: BoundVariables | None = None) -> Affine:
         """Return the affine form of an index expression, an extent or a bound."""
 
     @abstractmethod
-    def variable(self, symbol: Any, scope: Scope | None = None) -> int:
-        """Return the number of the variable for ``symbol``, an index or a size, in index forms. ``scope`` maps bound
-        symbols to their variables.
+    def variable(self, symbol: Any, bound_variables: BoundVariables | None = None) -> int:
+        """Return the number of the variable for ``symbol``, an index or a size, in index forms. ``bound_variables``
+        maps bound symbols to their variables.
         """
 
     # -------------------------------------------------------------- functions
 
-    def _read_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_function(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a call of a real function. Raise `UnsupportedError` for complex functions, and for
         functions that take lists of parameters, such as `hyper`.
         """
         refuse_complex(expr)
         if isinstance(expr, OF_COMPLEX):
-            refuse_undeclared(expr, scope)
+            refuse_undeclared(expr, bound_variables)
         if isinstance(expr, IDENTITY_ON_REALS):
-            node: Node = yield self._visit(expr.args[0], scope)
+            node: Node = yield self._visit(expr.args[0], bound_variables)
             return node
         if isinstance(expr, sympy.im):
             return self.graph.zero
@@ -122,26 +122,26 @@ class Applications(ABC):
             )
         if not expr.args:
             raise UnsupportedError(f"{expr} has no arguments, so it is a constant: use a Symbol, or a number")
-        args = yield self._read_scalars(expr.args, scope)
+        args = yield self._read_scalars(expr.args, bound_variables)
         return self.graph.call(expr.func, args)
 
-    def _read_integer_function(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_integer_function(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a SymPy floor, ceiling, remainder, maximum or minimum: an exact index form if its
         arguments are indices, else function calls (a remainder becomes ``x - n*floor(x/n)``).
         """
         if on_indices(expr, self.integers) and _number_of_extrema(expr) <= MAX_EXTREMA_IN_INDEX:
             try:
-                return self.graph.index(self.affine(expr, scope))
+                return self.graph.index(self.affine(expr, bound_variables))
             except IndexExpressionError:
                 pass
         if isinstance(expr, sympy.Mod):  # x - n*floor(x/n), which has the derivatives 1 and -floor(x/n)
-            graph, (value, period) = self.graph, (yield self._read_scalars(expr.args, scope))
+            graph, (value, period) = self.graph, (yield self._read_scalars(expr.args, bound_variables))
             periods = graph.call(sympy.floor, (graph.mul((value, graph.pow(period, graph.const(-1)))),))
             return graph.add((value, graph.neg(graph.mul((period, periods)))))
-        node: Node = yield self._read_function(expr, scope)
+        node: Node = yield self._read_function(expr, bound_variables)
         return node
 
-    def _read_levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_levi_civita(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return a node for SymPy's `LeviCivita`: a call of this function, or if products are wanted or all indices are
         numbers, the product of index differences that is equal to it.
         """
@@ -151,11 +151,11 @@ class Applications(ABC):
                 f"{MAX_LEVI_CIVITA_INDICES} indices; write its values as a TensorSymbol"
             )
         if self._products or all(arg.is_Integer for arg in expr.args):
-            node: Node = yield self._visit(expr.doit(), scope)
+            node: Node = yield self._visit(expr.doit(), bound_variables)
             return node
-        return self.graph.call(sympy.LeviCivita, (yield self._read_scalars(expr.args, scope)))
+        return self.graph.call(sympy.LeviCivita, (yield self._read_scalars(expr.args, bound_variables)))
 
-    def _read_derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_derivative(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a derivative that SymPy leaves unevaluated, such as the derivative of an undefined
         function. Raise `UnsupportedError` unless it is the derivative of one function with respect to its arguments.
         """
@@ -167,34 +167,34 @@ class Applications(ABC):
                 "with .doit() (of SymPy's own Sum after td.lift), or write Subs(Derivative(g(t), t), t, x[i])"
             )
         refuse_complex(expr.expr)
-        return self.graph.call(derivative, (yield self._read_scalars(expr.expr.args, scope)))
+        return self.graph.call(derivative, (yield self._read_scalars(expr.expr.args, bound_variables)))
 
-    def _read_subs(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_subs(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of ``Subs(body, variables, point)``: ``body`` with ``variables`` replaced by ``point``."""
         graph = self.graph
         fresh = [sympy.Dummy(f"a{n}", **_assumptions(v)) for n, v in enumerate(expr.variables)]
-        body = yield self._visit(expr.expr.xreplace(dict(zip(expr.variables, fresh, strict=True))), scope)
+        body = yield self._visit(expr.expr.xreplace(dict(zip(expr.variables, fresh, strict=True))), bound_variables)
         values: dict[Node, Node] = {}
         forms: dict[Any, Affine] = {}
         for dummy, point in zip(fresh, expr.point, strict=True):
             if dummy.is_integer:
-                forms[self.variable(dummy)] = self.affine(point, scope)
+                forms[self.variable(dummy)] = self.affine(point, bound_variables)
             else:
-                values[graph.scalar(dummy)] = yield self._visit(point, scope)
+                values[graph.scalar(dummy)] = yield self._visit(point, bound_variables)
         return replace(graph, graph.substitute(body, forms), values)
 
     # -------------------------------------------------------------- whole tensors
 
-    def _read_whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
+    def _read_whole(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of an operation on whole tensors. If an operand depends on an outer index, the operation is
         written entry by entry; a matrix function is applied to the stack of all matrices instead.
         """
-        operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
-        bound = frozenset(scope.values())
+        operands = yield from in_turn(self._visit(operand, bound_variables) for operand in expr.operands)
+        bound = frozenset(bound_variables.values())
         if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
             if isinstance(expr, _OF_MATRICES) and all(v in self.ranges for v in operands[0].free & bound):
                 return self._read_batch_entry(expr, operands[0], sorted(operands[0].free & bound))
-            node: Node = yield self._visit(_as_comprehension(expr), scope)
+            node: Node = yield self._visit(_as_comprehension(expr), bound_variables)
             return node
         return _BUILD[type(expr)](self.graph, expr, operands)
 
@@ -211,30 +211,30 @@ class Applications(ABC):
         entry = graph.read(whole, [Affine.variable(v) for v in (*batch, *axes)])
         return graph.comprehension(axes, whole.shape[len(batch) :], entry) if axes else entry
 
-    def _read_elementwise(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
+    def _read_elementwise(self, expr: TensorFunction, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a `TensorFunction`, a function that is applied to whole tensors entry by entry."""
         graph = self.graph
-        body = yield self._visit(expr.template.expr, scope)
+        body = yield self._visit(expr.template.expr, bound_variables)
         parameters = [graph.scalar(symbol) for symbol in expr.template.variables]
-        operands = yield from in_turn(self._visit(operand, scope) for operand in expr.operands)
-        bound = frozenset(scope.values())
+        operands = yield from in_turn(self._visit(operand, bound_variables) for operand in expr.operands)
+        bound = frozenset(bound_variables.values())
         if bound and any(not node.free.isdisjoint(bound) for node in (body, *operands)):
-            node: Node = yield self._visit(_as_comprehension(expr), scope)
+            node: Node = yield self._visit(_as_comprehension(expr), bound_variables)
             return node
         if body.op == "call" and list(body.args) == parameters:
             return graph.call(body.data, operands)
         shape = next(operand.shape for operand in operands if operand.shape)
         return graph.broadcast(replace(graph, body, dict(zip(parameters, operands, strict=True))), shape)
 
-    def _read_constant(self, expr: DeltaTensor | FilledTensor, scope: Scope) -> Recursion[Node]:
+    def _read_constant(self, expr: DeltaTensor | FilledTensor, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a unit tensor (`DeltaTensor`) or of a tensor filled with one value."""
         if isinstance(expr, DeltaTensor):
-            extents = tuple(self.affine(extent, scope) for extent in expr.shape[: expr.rank // 2])
+            extents = tuple(self.affine(extent, bound_variables) for extent in expr.shape[: expr.rank // 2])
             return self.graph.delta(extents)
-        shape = tuple(self.affine(extent, scope) for extent in expr.shape)
-        value = yield self._visit(expr.value, scope)
-        if not value.free.isdisjoint(scope.values()):
-            node: Node = yield self._visit(_as_comprehension(expr), scope)
+        shape = tuple(self.affine(extent, bound_variables) for extent in expr.shape)
+        value = yield self._visit(expr.value, bound_variables)
+        if not value.free.isdisjoint(bound_variables.values()):
+            node: Node = yield self._visit(_as_comprehension(expr), bound_variables)
             return node
         return self.graph.broadcast(value, shape)
 
@@ -285,7 +285,9 @@ def _as_comprehension(expr: Any) -> Any:
 
 
 def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node:
-    """Return the einsum node of `expr`. If the user has chosen letters for axes, remember them for printing."""
+    """Return the einsum node of `expr` with the nodes ``operands``. If the user has chosen letters for axes, remember
+    them for printing.
+    """
     product = graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
     letters = {letter for labels in expr.inputs for letter in labels}
     if letters != set(FROM_I[: len(letters)]):  # a user has chosen them
@@ -326,7 +328,7 @@ _BUILD: dict[type[TensorExpr], Build] = {
     TensorLogSumExp: _logsumexp,
 }
 
-TENSOR_METHODS: list[tuple[Any, Callable[[Any, Any, Scope], Recursion[Node]]]] = [
+TENSOR_METHODS: list[tuple[Any, Callable[[Any, Any, BoundVariables], Recursion[Node]]]] = [
     (TensorFunction, Applications._read_elementwise),
     ((DeltaTensor, FilledTensor), Applications._read_constant),
     (tuple(_BUILD), Applications._read_whole),

@@ -90,8 +90,8 @@ def _unchanged(scan: Scan) -> list[Any]:
         bound.update(node.bound if getattr(node, "is_scan", False) else ())
 
     def is_unchanged(node: Any) -> bool:
-        """Return whether `node` is worth computing once for all steps of the scan: an expression that does not change
-        from step to step, and is not just a symbol, a view or made of integers.
+        """Return whether `node` is worth computing once for all steps of the scan: it contains no variable in
+        ``bound``, which changes from step to step, and is not just a symbol, a view or made of integers.
         """
         is_value = getattr(node, "is_tensor_expr", False) or getattr(node, "is_binder", False)
         if not is_value or node.is_symbol or not bound.isdisjoint(node.free_symbols):

@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.nodes import rewritten as rewritten_nodes
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import ExpressionWriter, write
-from sympy_tensordiff.graph.write_forms import Scope
+from sympy_tensordiff.graph.write_forms import BoundSymbols
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex
@@ -77,9 +77,9 @@ class _Native(ExpressionWriter):
 
     # -------------------------------------------------------------- tensors
 
-    def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
+    def plain(self, node: Node, args: list[Any], bound_symbols: BoundSymbols) -> Any:
         """Return the SymPy expression of a node that binds no variables, given those of its arguments in `args`."""
-        return self.base_of_tensor(node.data[0]) if node.op == "tensor" else super().plain(node, args, scope)
+        return self.base_of_tensor(node.data[0]) if node.op == "tensor" else super().plain(node, args, bound_symbols)
 
     def base_of_tensor(self, name: str) -> Any:
         """Return a tensor variable as an `IndexedBase`, or as a symbol if it has no axes."""
@@ -87,35 +87,35 @@ class _Native(ExpressionWriter):
         kind = {"integer": True} if tensor.dtype is int else {"real": True}
         return sympy.IndexedBase(name, shape=tensor.shape, **kind) if tensor.shape else sympy.Symbol(name, **kind)
 
-    def variable(self, variable: Any, scope: Scope) -> Any:
+    def variable(self, variable: Any, bound_symbols: BoundSymbols) -> Any:
         """Return the SymPy expression of a variable; an entry of an integer tensor as an `Indexed`."""
         if not isinstance(variable, IndirectIndex):
-            return super().variable(variable, scope)
-        index = tuple(self.form(form, scope) for form in variable.index)
+            return super().variable(variable, bound_symbols)
+        index = tuple(self.form(form, bound_symbols) for form in variable.index)
         base = self.base_of_tensor(variable.tensor)
         return base[index] if index else base
 
-    def write_read(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_read(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return an entry of a tensor as an `Indexed`; an entry of a comprehension as its body."""
         tensor = node.args[0]
         if tensor.op == "comprehension":
-            return (yield self.visit(self.graph.entry(tensor, node.data), scope))
-        index = tuple(self.form(form, scope) for form in node.data)
-        base = yield self.visit(tensor, scope)
+            return (yield self.visit(self.graph.entry(tensor, node.data), bound_symbols))
+        index = tuple(self.form(form, bound_symbols) for form in node.data)
+        base = yield self.visit(tensor, bound_symbols)
         return base[index] if index else base
 
-    def write_comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_comprehension(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Raise UnsupportedError: a whole comprehension has no form in SymPy's notation."""
-        tensor = yield ExpressionWriter(self.reader).visit(node, scope)
+        tensor = yield ExpressionWriter(self.reader).visit(node, bound_symbols)
         entry = f"T[{', '.join(index_letters(tensor.rank))}]"
         raise UnsupportedError(
             f"a whole comprehension has no form in SymPy's own notation: rewrite an entry of it, {entry}, "
             f"with T = {tensor}"
         )
 
-    def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def whole(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Raise UnsupportedError: this operation on whole tensors cannot be written as sums."""
-        tensor = yield ExpressionWriter(self.reader).visit(node, scope)
+        tensor = yield ExpressionWriter(self.reader).visit(node, bound_symbols)
         raise UnsupportedError(
             f"{type(tensor).__name__} has no form as a sum: {tensor}; rewrite(sympy.MatrixExpr) has SymPy's own "
             "inverses and determinants of whole matrices"
@@ -123,16 +123,16 @@ class _Native(ExpressionWriter):
 
     # -------------------------------------------------------------- sums and products
 
-    def write_sum(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_sum(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the SymPy `Sum` or `Product` of `node`, a sum or product over index ranges."""
-        body, limits = yield self.ranged(node, scope)
+        body, limits = yield self.ranged(node, bound_symbols)
         return (sympy.Sum if node.op == "sum" else sympy.Product)(body, *limits)
 
     write_prod = write_sum
 
-    def write_reduction(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_reduction(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Raise UnsupportedError: a maximum or minimum over a range has no form in SymPy's notation."""
-        extremum = yield ExpressionWriter(self.reader).visit(node, scope)
+        extremum = yield ExpressionWriter(self.reader).visit(node, bound_symbols)
         name = type(extremum).__name__
         raise UnsupportedError(
             f"{name} has no form in SymPy's own notation, which has sums and products over ranges: {extremum}; "
@@ -142,7 +142,7 @@ class _Native(ExpressionWriter):
     write_max = write_min = write_reduction
 
     def limits(
-        self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
+        self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, bound_symbols: BoundSymbols
     ) -> list[tuple[Any, Any, Any]]:
         """Return the limits of a SymPy sum, outermost first. An empty range ends exactly 1 before its start, since
         SymPy sums over other empty ranges are negative.
@@ -151,9 +151,11 @@ class _Native(ExpressionWriter):
         group += variables
         if body.op == node.op:
             self.merging[body] = group  # SymPy makes one of two sums
-        enclosing = [row for v, _ in scope if v not in variables for row in self.rows[v]]
+        enclosing = [row for v, _ in bound_symbols if v not in variables for row in self.rows[v]]
         result = []
-        for v, (index, low, high) in zip(variables, super().limits(node, variables, rows, body, scope), strict=True):
+        for v, (index, low, high) in zip(
+            variables, super().limits(node, variables, rows, body, bound_symbols), strict=True
+        ):
             result.append((index, low, self.not_below_empty(low, high, enclosing)))
             self.groups[v] = group
             limit = IndexRange(index, low, high)
@@ -176,59 +178,62 @@ class _Native(ExpressionWriter):
 
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
-    def leaking_indices(self, node: Node, indices: Iterable[int], scope: Scope) -> str:
+    def leaking_indices(self, node: Node, indices: Iterable[int], bound_symbols: BoundSymbols) -> str:
         """Return the names, as text, of those ``indices`` that would leave the sum that binds them if SymPy merged the
         nested sums around `node`; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
-        groups = {id(self.groups[v]): self.groups[v] for v, _ in scope}
+        groups = {id(self.groups[v]): self.groups[v] for v, _ in bound_symbols}
         for group in groups.values():
             if not node.free.isdisjoint(outer_variables):
-                names += [str(symbol) for v, symbol in scope if v in group and v in indices]
+                names += [str(symbol) for v, symbol in bound_symbols if v in group and v in indices]
             outer_variables.update(group)
         return ", ".join(sorted(names))
 
-    def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_add(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the SymPy sum of the terms of `node`. Guarded terms stay separate, instead of being merged into one
         `Piecewise`, where SymPy would wrongly move their conditions out of an outer sum.
         """
         if not any(
-            term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), scope) for term in node.args
+            term.op == "guard" and self.leaking_indices(term, variables_of_guard(term), bound_symbols)
+            for term in node.args
         ):
-            return (yield super().write_add(node, scope))
-        terms = yield from in_turn(self.visit(term, scope) for term in node.args)
+            return (yield super().write_add(node, bound_symbols))
+        terms = yield from in_turn(self.visit(term, bound_symbols) for term in node.args)
         return sympy.Add(*terms)
 
-    def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_guard(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return a guard as a `Piecewise`. If SymPy would move that out of an outer sum, return a sum over a new index
         ``g`` instead: its range contains only 0 where the guard holds, and is empty elsewhere.
         """
-        if not self.leaking_indices(node, variables_of_guard(node), scope):
-            return (yield super().write_guard(node, scope))
+        if not self.leaking_indices(node, variables_of_guard(node), bound_symbols):
+            return (yield super().write_guard(node, bound_symbols))
         if node.args[0].op == "const" and isnan(node.args[0].data):
             raise UnsupportedError("a Piecewise without a default has no value where no condition holds: add (0, True)")
-        body = yield self.visit(node.args[0], scope)
+        body = yield self.visit(node.args[0], bound_symbols)
         equations = [row for row in node.data if row.kind == "eq"]
-        forms = [self.form(row.form, scope) for row in node.data if row.kind == "ge"]
-        forms += [-self.remainder(row.form, Affine.of(row.modulus), scope) for row in node.data if row.kind == "mod"]
-        body *= sympy.Mul(*self.deltas(equations, scope))
+        forms = [self.form(row.form, bound_symbols) for row in node.data if row.kind == "ge"]
+        forms += [
+            -self.remainder(row.form, Affine.of(row.modulus), bound_symbols) for row in node.data if row.kind == "mod"
+        ]
+        body *= sympy.Mul(*self.deltas(equations, bound_symbols))
         variable = self.graph.fresh("g")
-        index = self.symbol(variable, self.bind((variable,), ("g",), scope))
+        index = self.symbol(variable, self.bind((variable,), ("g",), bound_symbols))
         return sympy.Sum(body, (index, 0, sympy.Max(-1, sympy.Min(0, *forms)))) if forms else body
 
-    def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_select(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return a select as a `Piecewise`. If SymPy would move the condition out of a sum, return two guarded terms
         for a select by ``i != j``, and raise UnsupportedError for any other.
         """
-        leaking_indices = self.leaking_indices(node, node.args[0].free, scope)
+        leaking_indices = self.leaking_indices(node, node.args[0].free, bound_symbols)
         if leaking_indices and is_index_choice(node):
             graph, (test, *others) = self.graph, conjuncts(node.args[0])
             value = graph.tested(graph.logic("and", others), node.args[1]) if others else node.args[1]
             form = test.args[0].data
             sides = [graph.guard((Constraint("ge", side - 1),), value) for side in (form, -form)]
-            terms = yield from in_turn(self.visit(side, scope) for side in sides)
+            terms = yield from in_turn(self.visit(side, bound_symbols) for side in sides)
             return sympy.Add(*terms)
-        result = yield super().write_select(node, scope)
+        result = yield super().write_select(node, bound_symbols)
         if leaking_indices:
             raise UnsupportedError(
                 f"{result} has a condition on values with {leaking_indices}, an index of a sum inside of a sum: "

@@ -25,7 +25,7 @@ from sympy_tensordiff.graph.interning import (
 )
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.write_forms import Scope
+from sympy_tensordiff.graph.write_forms import BoundSymbols
 from sympy_tensordiff.graph.write_tensors import TensorWriter, branches_of, number, with_mean
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_empty, is_implied
@@ -46,7 +46,9 @@ MAX_DEPTH = 50
 
 
 def write(reader: Reader, node: Node) -> Any:
-    """Return the SymPy expression of ``node``."""
+    """Return ``node`` as a SymPy expression. ``reader`` is the object that converted the user's expressions to the
+    graph; it knows their symbols.
+    """
     return write_all(reader, [node])[0]
 
 
@@ -66,26 +68,26 @@ class ExpressionWriter(TensorWriter):
         super().__init__(reader)
         self.graph = reader.graph
         self.axis_letters: dict[Node, str] = {}
-        self.done: dict[tuple[Node, Scope], Any] = {}
+        self.done: dict[tuple[Node, BoundSymbols], Any] = {}
         self.depth = BoundedDepth(MAX_DEPTH, as_entry)
 
     # -------------------------------------------------------------- the walk
 
-    def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the SymPy expression of `node`, where ``scope`` lists the bound variables with their symbols; results
-        are cached.
+    def visit(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
+        """Return the SymPy expression of `node`, where ``bound_symbols`` lists the bound variables with their symbols;
+        results are cached.
         """
         if node.op == "comprehension":
             # Enclosing indices that do not occur have no influence on the names inside.
-            scope = tuple(pair for pair in scope if pair[0] in node.free)
-        key = (node, scope)
+            bound_symbols = tuple(pair for pair in bound_symbols if pair[0] in node.free)
+        key = (node, bound_symbols)
         if key not in self.done:
             special = self.whole if takes_tensors(node) else getattr(self, f"write_{node.op}", None)
             if special is not None:
-                self.done[key] = self.bounded((yield special(node, scope)))
+                self.done[key] = self.bounded((yield special(node, bound_symbols)))
             else:
-                args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
-                self.done[key] = self.bounded(self.plain(node, args, scope))
+                args = yield from in_turn(self.visit(arg, bound_symbols) for arg in node.args)
+                self.done[key] = self.bounded(self.plain(node, args, bound_symbols))
         return self.done[key]
 
     def bounded(self, expr: Any) -> Any:
@@ -94,7 +96,7 @@ class ExpressionWriter(TensorWriter):
         """
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 
-    def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
+    def plain(self, node: Node, args: list[Any], bound_symbols: BoundSymbols) -> Any:
         """Return the SymPy expression of a `node` that binds no indices, such as a product or a function. `args` are
         the expressions of its arguments.
         """
@@ -104,7 +106,7 @@ class ExpressionWriter(TensorWriter):
             case "scalar":
                 return node.data
             case "index":
-                return self.form(node.data, scope)
+                return self.form(node.data, bound_symbols)
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":
@@ -123,33 +125,35 @@ class ExpressionWriter(TensorWriter):
             case _:
                 return _related(node.data, *args)
 
-    def write_read(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_read(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of a tensor entry. An entry of a cofactor matrix is written as one of the adjugate."""
         if node.args[0].op == "cof" and node.args[0].data == 1:  # an entry of the adjugate
-            matrix = yield self.visit(node.args[0].args[0], scope)
-            *batch, row, column = [self.form(f, scope) for f in node.data]
+            matrix = yield self.visit(node.args[0].args[0], bound_symbols)
+            *batch, row, column = [self.form(f, bound_symbols) for f in node.data]
             return TensorEntry._trusted(TensorAdjugate(matrix), (*batch, column, row))
-        tensor = yield self.visit(node.args[0], scope)
+        tensor = yield self.visit(node.args[0], bound_symbols)
         if not node.data and node.args[0].op == "tensor":
             return tensor
-        return TensorEntry._trusted(tensor, tuple(self.form(form, scope) for form in node.data))
+        return TensorEntry._trusted(tensor, tuple(self.form(form, bound_symbols) for form in node.data))
 
-    def write_select(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_select(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return a `select` node as a `Piecewise`."""
         if is_index_choice(node):
             tests, body = self.split_tests(node.args[1])
-            value = yield self.visit(body, scope)
-            conditions = yield from in_turn(self.visit(test, scope) for test in tests)
-            return _case(value, *self.unequal(unequal_forms(node.args[0]), scope), *conditions)
+            value = yield self.visit(body, bound_symbols)
+            conditions = yield from in_turn(self.visit(test, bound_symbols) for test in tests)
+            return _case(value, *self.unequal(unequal_forms(node.args[0]), bound_symbols), *conditions)
         pairs = []
         branches, node = branches_of(self.graph, node)
         for condition, value in branches:
-            pairs.append(((yield self.visit(value, scope)), (yield self.visit(condition, scope))))
+            pairs.append(((yield self.visit(value, bound_symbols)), (yield self.visit(condition, bound_symbols))))
         if node.op != "const" or node.data == node.data:  # SymPy leaves out an undefined rest
-            pairs.append(((yield self.visit(node, scope)), sympy.true))
+            pairs.append(((yield self.visit(node, bound_symbols)), sympy.true))
         return sympy.Piecewise(*pairs, evaluate=False)
 
-    def write_compare(self, node: Node, scope: Scope, known: tuple[Constraint, ...] = ()) -> Recursion[Any]:
+    def write_compare(
+        self, node: Node, bound_symbols: BoundSymbols, known: tuple[Constraint, ...] = ()
+    ) -> Recursion[Any]:
         """Return the comparison `node` as a SymPy relation; true or false if that is known. If an operand has cases, as
         a select does, join one relation for each case by `sympy.ITE`. ``known`` are constraints that hold where the
         comparison is used.
@@ -160,48 +164,50 @@ class ExpressionWriter(TensorWriter):
             return sympy.S(truth)
         choices = _choices_by_first_condition(node)
         if odd := _sign_conditions(node):
-            conditions = yield from in_turn(self.visit(condition, scope) for condition in odd)
+            conditions = yield from in_turn(self.visit(condition, bound_symbols) for condition in odd)
             return sympy.Xor(*conditions)
         if not choices:
-            args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
-            return self.plain(node, args, scope)
+            args = yield from in_turn(self.visit(arg, bound_symbols) for arg in node.args)
+            return self.plain(node, args, bound_symbols)
         first, rows = choices[0], choices[0].data if choices[0].op == "guard" else ()
         yes = replace(self.graph, node, {part: part.args[-2 if part.op == "select" else 0] for part in choices})
         no = replace(
             self.graph, node, {part: part.args[-1] if part.op == "select" else self.graph.zero for part in choices}
         )
         if rows and is_empty(rows, known):
-            return (yield self.write_compare(no, scope, known))
-        result = yield self.write_compare(yes, scope, (*known, *rows))
+            return (yield self.write_compare(no, bound_symbols, known))
+        result = yield self.write_compare(yes, bound_symbols, (*known, *rows))
         rows = tuple(row for row in rows if not is_implied(row, known))
-        tests = [self.holds(rows, scope)] if rows else []
+        tests = [self.holds(rows, bound_symbols)] if rows else []
         if first.op == "select":
-            tests = [(yield self.visit(first.args[0], scope))]
-        otherwise = (yield self.write_compare(no, scope, known)) if tests else result
+            tests = [(yield self.visit(first.args[0], bound_symbols))]
+        otherwise = (yield self.write_compare(no, bound_symbols, known)) if tests else result
         for test in reversed(tests):
             result = sympy.ITE(test, result, otherwise)
         return result
 
-    def write_add(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_add(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of an addition. Two guards by a condition and by its negation become one `Piecewise`;
         conditions that all terms share are written once, around the sum.
         """
         if common := common_rows(node):
-            return self.guarded(common, (yield self.visit(without_rows(self.graph, node, common), scope)), scope)
+            return self.guarded(
+                common, (yield self.visit(without_rows(self.graph, node, common), bound_symbols)), bound_symbols
+            )
         terms = []
         for term, other, rest in _pair_complements(node.args):
             if other is None:
-                terms.append((yield self.visit(term, scope)))
+                terms.append((yield self.visit(term, bound_symbols)))
                 continue
-            if self.is_written_second(term, rest, scope):
+            if self.is_written_second(term, rest, bound_symbols):
                 term, other = other, term
-            body = yield self.visit(term.args[0], scope)
-            otherwise = yield self.visit(other.args[0], scope)
-            pairs = [(body, self.holds(term.data, scope)), (otherwise, self.holds(rest, scope))]
+            body = yield self.visit(term.args[0], bound_symbols)
+            otherwise = yield self.visit(other.args[0], bound_symbols)
+            pairs = [(body, self.holds(term.data, bound_symbols)), (otherwise, self.holds(rest, bound_symbols))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return self.depth.build(sympy.Add, terms)
 
-    def is_written_second(self, case: Node, rest: tuple[Constraint, ...], scope: Scope) -> bool:
+    def is_written_second(self, case: Node, rest: tuple[Constraint, ...], bound_symbols: BoundSymbols) -> bool:
         """Return whether the guard `case`, one of two opposite guards, is written as the second branch of a
         `Piecewise`: it is the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints
         that both guards share.
@@ -210,17 +216,20 @@ class ExpressionWriter(TensorWriter):
         if row.kind == "mod":
             return row.modulus == 2 and bool(row.form.constant)
         opposite = normalise(row.negation())
-        return (isinstance(opposite, Constraint) and opposite.kind == "mod") or self.lead(row.form, scope)[1] < 0
+        is_congruence = isinstance(opposite, Constraint) and opposite.kind == "mod"
+        return is_congruence or self.lead(row.form, bound_symbols)[1] < 0
 
-    def write_guard(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_guard(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return a guard as a `Piecewise`, or as a product with a `KroneckerDelta` for each equation."""
         body, rows = node.args[0], node.data
         if is_index_choice(body) and all(row.kind != "eq" for row in rows):
-            value = yield self.visit(body.args[1], scope)
+            value = yield self.visit(body.args[1], bound_symbols)
             forms = unequal_forms(body.args[0])
-            return _case(value, *(self.condition(row, scope) for row in rows), *self.unequal(forms, scope))
-        value = yield self.visit(body, scope)
-        return self.guarded(rows, value, scope)
+            return _case(
+                value, *(self.condition(row, bound_symbols) for row in rows), *self.unequal(forms, bound_symbols)
+            )
+        value = yield self.visit(body, bound_symbols)
+        return self.guarded(rows, value, bound_symbols)
 
     def split_tests(self, product: Node) -> tuple[list[Node], Node]:
         """Return ``(conditions, value)`` for a product in which some factors are selects ``v if c else 0``: the
@@ -240,11 +249,11 @@ class ExpressionWriter(TensorWriter):
                 factors.append(factor)
         return tests, self.graph.mul(factors) if tests else product
 
-    def unequal(self, forms: Sequence[Affine], scope: Scope) -> list[Any]:
+    def unequal(self, forms: Sequence[Affine], bound_symbols: BoundSymbols) -> list[Any]:
         """Return the SymPy conditions that each of ``forms`` is nonzero."""
-        return [sympy.Ne(*self.equation(Constraint("eq", form), scope), evaluate=False) for form in forms]
+        return [sympy.Ne(*self.equation(Constraint("eq", form), bound_symbols), evaluate=False) for form in forms]
 
-    def guarded(self, rows: Sequence[Constraint], body: Any, scope: Scope) -> Any:
+    def guarded(self, rows: Sequence[Constraint], body: Any, bound_symbols: BoundSymbols) -> Any:
         """Return ``body`` under the constraints ``rows``: times a `KroneckerDelta` for each equation, inside of a
         `Piecewise` for the others.
 
@@ -257,57 +266,57 @@ class ExpressionWriter(TensorWriter):
         if partition_data(tests)[1]:
             tests, data = tests + data, []
         if tests:
-            body = sympy.Mul(*self.deltas(data, scope), body)
-            body = _case(body, *sympy.And.make_args(self.holds(tests, scope)))
+            body = sympy.Mul(*self.deltas(data, bound_symbols), body)
+            body = _case(body, *sympy.And.make_args(self.holds(tests, bound_symbols)))
             data = []
-        return sympy.Mul(*self.deltas(plain + data, scope), body)
+        return sympy.Mul(*self.deltas(plain + data, bound_symbols), body)
 
-    def deltas(self, equations: Sequence[Constraint], scope: Scope) -> list[Any]:
-        """Return a `KroneckerDelta` for each of `equations`; ``scope`` has the symbols for their variables."""
-        return [sympy.KroneckerDelta(*self.equation(row, scope)) for row in equations]
+    def deltas(self, equations: Sequence[Constraint], bound_symbols: BoundSymbols) -> list[Any]:
+        """Return a `KroneckerDelta` for each of `equations`; ``bound_symbols`` has the symbols for their variables."""
+        return [sympy.KroneckerDelta(*self.equation(row, bound_symbols)) for row in equations]
 
-    def write_sum(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_sum(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of a sum over ranges, with a minus sign moved in front of it."""
-        summand, limits = yield self.ranged(node, scope)
+        summand, limits = yield self.ranged(node, bound_symbols)
         # SymPy has its own sign for the arguments of odd functions.
         sign = -1 if summand.is_Mul and summand.args[0].is_Rational and summand.args[0].is_negative else 1
         return sign * IndexedSum._trusted(sign * summand, limits)
 
-    def write_reduction(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_reduction(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of a product, maximum or minimum over ranges."""
-        body, limits = yield self.ranged(node, scope)
+        body, limits = yield self.ranged(node, bound_symbols)
         return _REDUCTIONS[node.op]._trusted(body, limits)
 
     write_prod = write_max = write_min = write_reduction
 
-    def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
+    def ranged(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[tuple[Any, tuple[Any, ...]]]:
         """Return ``(body, limits)`` of a sum, product or extremum as SymPy expressions, limits innermost first."""
-        variables, rows, body = self.graph.open_shared(node, dict(scope))
-        scope = self.bind(variables, self.graph.hints[node.id], scope)
-        limits = self.limits(node, variables, rows, body, scope)
-        expr = yield self.visit(body, scope)
+        variables, rows, body = self.graph.open_shared(node, dict(bound_symbols))
+        bound_symbols = self.bind(variables, self.graph.hints[node.id], bound_symbols)
+        limits = self.limits(node, variables, rows, body, bound_symbols)
+        expr = yield self.visit(body, bound_symbols)
         return expr, tuple(reversed(limits))
 
     def limits(
-        self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, scope: Scope
+        self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, bound_symbols: BoundSymbols
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits ``(index, lowest, highest)`` of a reduction over `variables` in the range `rows`, outermost
-        first.
+        """Return the limits ``(index, lowest, highest)`` of the reduction `node` over `variables` in the range `rows`,
+        outermost first. ``body`` is not used.
         """
         limits = []
         for n, v in enumerate(variables):
             visible, _ = partition(rows, variables[n + 1 :])
             forms = [row.form for row in visible if any(w == v for w, _ in row.form.terms)]
-            limits.append((self.symbol(v, scope), *self.bounds(v, forms, scope)))
+            limits.append((self.symbol(v, bound_symbols), *self.bounds(v, forms, bound_symbols)))
         return limits
 
-    def write_comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def write_comprehension(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of a comprehension."""
-        variables, _, body = self.graph.open_shared(node, dict(scope))
-        extents = [self.form(extent, scope) for extent in node.data]
-        scope = self.bind(variables, self.graph.hints[node.id], scope)
-        entry = yield self.visit(body, scope)
-        limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
+        variables, _, body = self.graph.open_shared(node, dict(bound_symbols))
+        extents = [self.form(extent, bound_symbols) for extent in node.data]
+        bound_symbols = self.bind(variables, self.graph.hints[node.id], bound_symbols)
+        entry = yield self.visit(body, bound_symbols)
+        limits = tuple((self.symbol(v, bound_symbols), extent) for v, extent in zip(variables, extents, strict=True))
         return TensorComprehension._trusted(entry, limits)
 
 
@@ -403,7 +412,9 @@ def _sign_conditions(node: Node) -> list[Node]:
 
 
 def _related(relation: str, left: Any, right: Any) -> Any:
-    """Return a comparison as a SymPy relation, with a number on the right: ``0 < x`` becomes ``x > 0``."""
+    """Return the comparison of ``left`` and ``right`` as a SymPy relation, with a number on the right: ``0 < x``
+    becomes ``x > 0``.
+    """
     if relation in ("eq", "ne") and left.is_Symbol and right.is_Symbol:
         left, right = sorted((left, right), key=sympy.default_sort_key)  # as a Piecewise of SymPy's orders them
     if left.is_Number and relation in _TURNED:
@@ -436,7 +447,7 @@ def _is_case(guard: Node) -> bool:
 
 
 def _test_of(choice: Node) -> Any:
-    """Return the constraints of a guard, or the condition of a select."""
+    """Return the constraints of ``choice`` if it is a guard, or its condition if it is a select."""
     return choice.data if choice.op == "guard" else choice.args[0]
 
 

@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.einsums import ELEMENTWISE
 from sympy_tensordiff.graph.interning import Number, Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.graph.write_forms import Forms, Scope
+from sympy_tensordiff.graph.write_forms import BoundSymbols, Forms
 from sympy_tensordiff.symbolic.expressions.depth import measures
 from sympy_tensordiff.symbolic.printing.matrix_notation import added_labels
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -98,9 +98,7 @@ def write_einsum(
     node: Node, operands: Sequence[WrittenOperand], extents: Sequence[Any], names: Mapping[int, str]
 ) -> Any:
     """Return the expression of an einsum `node`, whose `operands` are already written: an `EinsumProduct`, element-wise
-    product or filled tensor.
-
-    ``extents`` are those of the labels of the output, ``names`` are preferred letters for labels.
+    product or filled tensor. ``extents`` are the extents of its output, ``names`` maps labels to preferred letters.
     """
     scalars = [expr for expr, labels in operands if not labels]
     tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_operand_key)
@@ -172,8 +170,8 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
     """Return output labels without repetitions, and the unit tensors that replace the repetitions: ``(i, i)`` becomes
-    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new label, a negative number. Labels whose second half
-    repeats the first, as ``(i, k, i, k)``, get one unit tensor for all of them.
+    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new, negative label. ``extents[label]`` is a label's
+    extent. Labels ``(i, k, i, k)`` get one unit tensor.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -192,8 +190,8 @@ def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple
 
 
 def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
-    """Return the subscripts of an einsum as text, ``"ij,jk->ik"``. Labels get the letters in ``names``, and free
-    letters otherwise.
+    """Return the subscripts of an einsum with the operand labels ``inputs`` and the result labels ``output`` as text,
+    ``"ij,jk->ik"``. Labels get the letters in ``names``, and free letters otherwise.
     """
     letters: dict[int, str] = {}
     order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))
@@ -204,7 +202,9 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     letters |= {label: next(free) for label in order if label not in letters}
 
     def as_letters(labels: Sequence[int]) -> str:
-        """Return labels as a string of letters."""
+        """Return labels as a string: for each label its letter in ``letters``, the dictionary of the enclosing
+        function.
+        """
         return "".join(letters[label] for label in labels)
 
     return ",".join(map(as_letters, inputs)) + "->" + as_letters(output)
@@ -273,22 +273,22 @@ class TensorWriter(Forms, ABC):
     axis_letters: dict[Node, str]
 
     @abstractmethod
-    def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """Return the expression of `node`, where ``scope`` lists the bound variables with their symbols."""
+    def visit(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
+        """Return the expression of `node`, where ``bound_symbols`` lists the bound variables with their symbols."""
 
     @abstractmethod
-    def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
+    def plain(self, node: Node, args: list[Any], bound_symbols: BoundSymbols) -> Any:
         """Return the SymPy expression of a `node` that binds no indices, such as a product or a function. `args` are
         the expressions of its arguments.
         """
 
-    def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def whole(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of an operation on whole tensors, whose result may be a scalar."""
         if node.op == "ein":
-            return (yield self._write_einsum(node, scope))
+            return (yield self._write_einsum(node, bound_symbols))
         if node.op in ("call", "select", "compare", "and", "or", "not"):
-            return (yield self._write_function(node, scope))
-        args = yield from in_turn(self.visit(arg, scope) for arg in node.args)
+            return (yield self._write_function(node, bound_symbols))
+        args = yield from in_turn(self.visit(arg, bound_symbols) for arg in node.args)
         match node.op:
             case "add":
                 return TensorAdd(*args)
@@ -300,12 +300,12 @@ class TensorWriter(Forms, ABC):
                 return TensorLogSumExp(args[0], node.data)
         return _cofactor(node.data, args[0])
 
-    def _write_einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def _write_einsum(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of an einsum node. Cofactor matrices in it become adjugates, and the logarithm of a
         softmax becomes two terms.
         """
         if terms := _log_softmax(self.reader.graph, node):
-            return TensorAdd(*(yield from in_turn(self.visit(term, scope) for term in terms)))
+            return TensorAdd(*(yield from in_turn(self.visit(term, bound_symbols) for term in terms)))
         operands: list[WrittenOperand] = []
         parts = operands_of(node)
         core = node.args[0] if is_view(node) and node.args else node
@@ -318,11 +318,11 @@ class TensorWriter(Forms, ABC):
             names = self.names_of([*parts, (node, node.data.output)])
         for arg, labels in order_symmetric_labels(parts, node.data.output, self.reader.graph.symmetric):
             if arg.op == "cof" and arg.data == 1:
-                matrix = yield self.visit(arg.args[0], scope)
+                matrix = yield self.visit(arg.args[0], bound_symbols)
                 operands.append((TensorAdjugate(matrix), (*labels[:-2], labels[-1], labels[-2])))
             else:
-                operands.append(((yield self.visit(arg, scope)), tuple(labels)))
-        extents = [self.form(extent, scope) for extent in node.data.extents]
+                operands.append(((yield self.visit(arg, bound_symbols)), tuple(labels)))
+        extents = [self.form(extent, bound_symbols) for extent in node.data.extents]
         return write_einsum(node, operands, extents, names)
 
     def names_of(self, operands: Sequence[tuple[Node, Sequence[int]]]) -> dict[int, str]:
@@ -334,46 +334,48 @@ class TensorWriter(Forms, ABC):
                     names[label] = letter
         return names
 
-    def _write_function(self, node: Node, scope: Scope) -> Recursion[Any]:
+    def _write_function(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return nested element-wise functions as one `TensorFunction`, whose operands are the tensors and scalars
         inside.
         """
         symbols: dict[Node, Any] = {}
-        template = yield (self._call_template if node.op == "call" else self._choice_template)(node, symbols, scope)
-        operands = yield from in_turn(self.visit(leaf, scope) for leaf in symbols)
+        template = yield (self._call_template if node.op == "call" else self._choice_template)(
+            node, symbols, bound_symbols
+        )
+        operands = yield from in_turn(self.visit(leaf, bound_symbols) for leaf in symbols)
         return TensorFunction(sympy.Lambda(tuple(symbols.values()), template), *operands)
 
-    def _call_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+    def _call_template(self, node: Node, leaves: dict[Node, Any], bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the function call `node` as an expression in placeholder symbols, one for each operand. ``leaves``
         maps operands to their symbols; those of new operands are added to it.
         """
-        args = yield from in_turn(self._leaf_symbol(arg, leaves, scope) for arg in node.args)
-        return self.plain(node, args, scope)
+        args = yield from in_turn(self._leaf_symbol(arg, leaves, bound_symbols) for arg in node.args)
+        return self.plain(node, args, bound_symbols)
 
-    def _choice_template(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+    def _choice_template(self, node: Node, leaves: dict[Node, Any], bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return a select or condition with placeholder symbols for its operands. ``leaves`` maps operands to these
         symbols, and gets an entry for each new one.
         """
         if node.op not in ("select", "compare", "and", "or", "not"):
-            leaf: Any = yield self._leaf_symbol(node, leaves, scope)
+            leaf: Any = yield self._leaf_symbol(node, leaves, bound_symbols)
             return leaf
         if node.op == "select":
             branches, rest = branches_of(self.reader.graph, node)
             pairs = []
             for condition, value in branches:
-                holds = yield self._choice_template(condition, leaves, scope)
-                pairs.append(((yield self._choice_template(value, leaves, scope)), holds))
-            pairs.append(((yield self._choice_template(rest, leaves, scope)), sympy.true))
+                holds = yield self._choice_template(condition, leaves, bound_symbols)
+                pairs.append(((yield self._choice_template(value, leaves, bound_symbols)), holds))
+            pairs.append(((yield self._choice_template(rest, leaves, bound_symbols)), sympy.true))
             return sympy.Piecewise(*pairs, evaluate=False)
-        args = yield from in_turn(self._choice_template(arg, leaves, scope) for arg in node.args)
-        return self.plain(node, args, scope)
+        args = yield from in_turn(self._choice_template(arg, leaves, bound_symbols) for arg in node.args)
+        return self.plain(node, args, bound_symbols)
 
-    def _leaf_symbol(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+    def _leaf_symbol(self, node: Node, leaves: dict[Node, Any], bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the placeholder symbol of `node` from ``leaves``, where it is added if new; a number is returned as
         itself.
         """
         if node.op == "const":
-            return self.plain(node, [], scope)
+            return self.plain(node, [], bound_symbols)
         yield from ()
         return leaves.setdefault(node, placeholders(len(leaves) + 1)[-1])
 

@@ -140,8 +140,8 @@ def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: 
 
 
 def _with_affine_occurrences(rows: Iterable[Constraint], variables: Collection[Variable]) -> tuple[Constraint, ...]:
-    """Return the constraints that contain ``variables`` only linearly, not in congruences or inside of floors and other
-    nonlinear terms.
+    """Return the constraints of ``rows`` that contain ``variables`` only linearly, not in congruences or inside of
+    floors and other nonlinear terms.
     """
     return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 
@@ -180,7 +180,7 @@ def _substitute_equation(involved: Sequence[tuple[int, Constraint]], position: i
 
 def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> None:
     """Raise ValueError if ``row`` depends on ``variable`` in a congruence, or inside of a floor or another nonlinear
-    term.
+    term. ``coefficient`` is that of the variable in ``row``.
     """
     if coefficient and row.kind == "mod":
         raise ValueError(f"cannot eliminate {variable!r} from the congruence {row!r}")

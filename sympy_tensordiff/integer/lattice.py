@@ -216,7 +216,7 @@ def negated(v: list[int]) -> list[int]:
 
 
 def identity(size: int) -> Rows:
-    """Return the rows of the identity matrix."""
+    """Return the rows of the identity matrix with ``size`` rows."""
     return [[int(i == j) for j in range(size)] for i in range(size)]
 
 

@@ -218,8 +218,9 @@ def _project_out(
     *,
     multiples: bool,
 ) -> tuple[Constraint, ...]:
-    """Eliminate ``variable`` from ``system``: return the constraints on the variables ``outer`` that it implies,
-    without redundant ones. With `multiples`, rows in which a symbol multiplies the variable are used, too.
+    """Eliminate ``variable`` from the constraints ``system``: return the constraints on the variables ``outer`` that
+    these imply, without redundant ones. ``known`` are constraints that hold already. With `multiples`, rows in which a
+    symbol multiplies the variable are used, too.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.
@@ -299,8 +300,8 @@ def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[C
 def _innermost_cost(
     rows: Sequence[Constraint], variable: Variable, loops: Sequence[Variable], known: Sequence[Constraint]
 ) -> tuple[int, ...]:
-    """Return a sort key for the choice of the innermost loop: least for the variable whose bounds are exact and whose
-    elimination complicates the other loops least.
+    """Return a sort key for ``variable`` as the innermost of ``loops`` with the bounds ``rows``: small if its bounds
+    are exact and eliminating it complicates the other loops little. ``known`` are constraints that hold.
 
     Rows that multiply it by a symbol give no outer bounds and count as inexact pairs. If such rows may leave it without
     a value, as ``0 <= n*t - 2*u < m``, it should be an outer loop: as the inner one it would be empty for most ``u`` if

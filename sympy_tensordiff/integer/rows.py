@@ -15,10 +15,12 @@ Rows: TypeAlias = tuple[Constraint, ...]
 """A conjunction of constraints."""
 
 
-def atoms_in(parts: Iterable[Affine | Constraint]) -> frozenset[Variable]:
-    """Return all plain variables in forms or constraints, also those inside of floors and other nonlinear terms."""
+def atoms_in(forms_and_rows: Iterable[Affine | Constraint]) -> frozenset[Variable]:
+    """Return all plain variables in the forms or constraints ``forms_and_rows``, also those inside of floors and other
+    nonlinear terms.
+    """
     found: set[Variable] = set()
-    for part in parts:
+    for part in forms_and_rows:
         for v, _ in (part.form if isinstance(part, Constraint) else part).terms:
             if isinstance(v, Compound):
                 found |= v.atoms()
@@ -28,7 +30,8 @@ def atoms_in(parts: Iterable[Affine | Constraint]) -> frozenset[Variable]:
 
 
 def linear(parts: Iterable[Affine | Constraint]) -> bool:
-    """Return whether no form or row contains a nonlinear term (`Compound`): no floor, maximum, product or tensor entry.
+    """Return whether none of ``parts``, forms or constraints, contains a nonlinear term (`Compound`): no floor,
+    maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
     >>> linear([Constraint("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
@@ -39,9 +42,11 @@ def linear(parts: Iterable[Affine | Constraint]) -> bool:
     return not any(form.terms and isinstance(form.terms[-1][0], Compound) for form in forms)
 
 
-def substitute_all(parts: Iterable[FormOrRow], mapping: Mapping[Variable, Affine]) -> tuple[FormOrRow, ...]:
-    """Return the forms or rows with all variables of ``mapping`` replaced at once."""
-    return tuple([part.substitute(mapping) for part in parts])
+def substitute_all(forms_or_rows: Iterable[FormOrRow], mapping: Mapping[Variable, Affine]) -> tuple[FormOrRow, ...]:
+    """Return ``forms_or_rows`` with all variables of ``mapping`` replaced by its forms, at once: ``{i: j, j: i}``
+    exchanges i and j.
+    """
+    return tuple([part.substitute(mapping) for part in forms_or_rows])
 
 
 def partition(
@@ -88,7 +93,8 @@ def positive_rows(forms: Iterable[Affine]) -> tuple[Constraint, ...]:
 
 
 def unit_bounds_of(variable: Variable, rows: Iterable[Constraint]) -> tuple[list[Affine], list[Affine]]:
-    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints in which its coefficient is 1 or -1.
+    """Return ``(lower bounds, upper bounds)`` of ``variable`` from those constraints of ``rows`` in which its
+    coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> unit_bounds_of("i", [Constraint("ge", i - 1), Constraint("ge", n - i), Constraint("ge", 9 - 2 * i)])

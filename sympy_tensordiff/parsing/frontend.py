@@ -184,7 +184,7 @@ def _end(part: Token | Tree) -> int:
 
 
 def bottom_up(root: Tree) -> list[Tree]:
-    """Return all nodes of a tree, children before their parent, from left to right."""
+    """Return all nodes of the tree ``root``, children before their parent, from left to right."""
     found, stack = [], [root]
     while stack:
         node = stack.pop()
@@ -283,7 +283,7 @@ def token_text(token: Token) -> str:
 
 
 def _describe_expected(language: Language, expected: set[str]) -> str:
-    """Return in words which tokens are allowed instead, from the grammar's terminals ``expected``."""
+    """Return in words which tokens ``language`` allows at an error: those of the grammar's terminals ``expected``."""
     words = []
     for group, word, covered in language.groups:
         if group <= expected:

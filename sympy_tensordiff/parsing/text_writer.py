@@ -41,7 +41,7 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionScope:
+class FunctionOperands:
     """The operands of the elementwise function that is being written: two dictionaries from the variables in the
     function's definition, to the operands' texts and to their expressions.
     """
@@ -70,23 +70,23 @@ class ThesisWriter(Rewriting):
 
     def write(self) -> Piece:
         """Return the text (a `Piece`) of the whole expression."""
-        return self.run(self.expr, FunctionScope({}, {}))  # type: ignore[no-any-return]
+        return self.run(self.expr, FunctionOperands({}, {}))  # type: ignore[no-any-return]
 
     # -------------------------------------------------------------- leaves
 
-    def rebuilt(self, expr: Any, scope: FunctionScope) -> Piece:
+    def rebuilt(self, expr: Any, function_operands: FunctionOperands) -> Piece:
         """Raise `UnsupportedError`: a node without a rule cannot be written in the text language."""
         raise text.unsupported(
             expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions"
         )
 
-    def visit_number(self, expr: Any, scope: FunctionScope) -> Piece:
+    def visit_number(self, expr: Any, function_operands: FunctionOperands) -> Piece:
         """Return the text of a real number."""
         if not (expr.is_Rational or expr.is_Float):
             raise text.unsupported(expr, "it is not a finite real number", "tensors are real")
         return text.number_piece(expr)
 
-    def visit_constant(self, expr: Any, scope: FunctionScope) -> Piece:
+    def visit_constant(self, expr: Any, function_operands: FunctionOperands) -> Piece:
         """Return the text of a named constant such as pi."""
         if expr not in text.CONSTANTS:
             raise text.unsupported(
@@ -94,13 +94,13 @@ class ThesisWriter(Rewriting):
             )
         return text.make_piece((text.CONSTANTS[expr],), Level.ATOM)
 
-    def symbol(self, expr: Any, scope: FunctionScope) -> Piece:
+    def symbol(self, expr: Any, function_operands: FunctionOperands) -> Piece:
         """Return the text of the symbol ``expr``. In the formula of an elementwise function, a placeholder symbol is
-        written as its operand in ``scope``; any other symbol is written by its name.
+        written as its operand in ``function_operands``; any other symbol is written by its name.
         """
-        return scope.variables.get(expr) or self.visit_name(expr, scope)
+        return function_operands.variables.get(expr) or self.visit_name(expr, function_operands)
 
-    def visit_name(self, expr: Any, scope: FunctionScope) -> Piece:
+    def visit_name(self, expr: Any, function_operands: FunctionOperands) -> Piece:
         """Return the name of a tensor or scalar; raise `UnsupportedError` if the language does not allow that name."""
         if expr.is_integer or expr in self.integers:
             raise text.unsupported(
@@ -123,20 +123,20 @@ class ThesisWriter(Rewriting):
         text.axis_letters(rank)
         return text.make_piece((expr.name,), Level.ATOM, rank)
 
-    def visit_delta(self, expr: DeltaTensor, scope: FunctionScope) -> Piece:
+    def visit_delta(self, expr: DeltaTensor, function_operands: FunctionOperands) -> Piece:
         """Return the text of the unit tensor."""
         text.axis_letters(expr.rank)
         self.extents.update(dict.fromkeys(expr.shape))
         return text.make_piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
 
-    def visit_filled(self, expr: FilledTensor, scope: FunctionScope) -> Recursion[Any]:
+    def visit_filled(self, expr: FilledTensor, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a number repeated along axes."""
         self.extents.update(dict.fromkeys(expr.shape))
-        return text.repeated_piece((yield self.visit(expr.value, scope)), expr.rank)
+        return text.repeated_piece((yield self.visit(expr.value, function_operands)), expr.rank)
 
     # -------------------------------------------------------------- operations entry by entry
 
-    def visit_sum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_sum(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a sum: added terms before subtracted ones, numbers last."""
         terms: list[tuple[bool, Piece]] = []
         # Two numbers at the beginning would be read as one.
@@ -146,23 +146,25 @@ class ThesisWriter(Rewriting):
         ):
             if text.is_subtracted(term) and terms:
                 coefficient, factors = text.split_coefficient(term)
-                terms.append((True, (yield from self._write_product(-coefficient, factors, scope))))
+                terms.append((True, (yield from self._write_product(-coefficient, factors, function_operands))))
             else:
-                terms.append((False, (yield self.visit(term, scope))))
+                terms.append((False, (yield self.visit(term, function_operands))))
         return text.sum_piece(terms)
 
-    def visit_product(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_product(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of an element-wise product."""
-        return (yield from self._write_product(*text.split_coefficient(expr), scope))
+        return (yield from self._write_product(*text.split_coefficient(expr), function_operands))
 
-    def _write_product(self, coefficient: Any, factors: Sequence[Any], scope: FunctionScope) -> Recursion[Any]:
+    def _write_product(
+        self, coefficient: Any, factors: Sequence[Any], function_operands: FunctionOperands
+    ) -> Recursion[Any]:
         """Return the text of ``coefficient`` times ``factors`` as a quotient; negative powers go to the denominator."""
         above: list[Piece] = []
         below: list[Piece] = []
         for factor in factors:
-            divisor = yield from self._write_divisor(factor, scope)
+            divisor = yield from self._write_divisor(factor, function_operands)
             if divisor is None:
-                above.append((yield self.visit(factor, scope)))
+                above.append((yield self.visit(factor, function_operands)))
             else:
                 below.append(divisor)
         numerator, denominator = text.split_fraction(coefficient) if factors else (coefficient, S.One)
@@ -171,32 +173,32 @@ class ThesisWriter(Rewriting):
         is_scalar = not any(part.rank for part in (*above, *below))
         if numerator == -1 and above and (above[0].rank or (is_scalar and above[0].level > Level.SUM)):
             # The signs of functions that the language does not have are not those of an input that is read back.
-            above[0] = text.opposite_piece(above[0]) if scope.variables else text.negated_piece(above[0])
+            above[0] = text.opposite_piece(above[0]) if function_operands.variables else text.negated_piece(above[0])
         elif numerator != 1 or not above:
             above.insert(0, text.number_piece(numerator))
         if denominator != 1:
             below.append(text.number_piece(denominator))
         return text.quotient_piece(above, below)
 
-    def _write_divisor(self, factor: Any, scope: FunctionScope) -> Recursion[Piece | None]:
+    def _write_divisor(self, factor: Any, function_operands: FunctionOperands) -> Recursion[Piece | None]:
         """Return the text of ``1/factor`` if ``factor`` is a negative power; None otherwise."""
         if not isinstance(factor, (Pow, TensorPow)) or factor.args[0].is_Number:
             return None
         coefficient, factors = text.split_coefficient(factor.args[1])
         if coefficient >= 0 or (isinstance(factor, TensorPow) and factor.args[1] != -1):
             return None
-        base: Piece = yield self.visit(factor.args[0], scope)
+        base: Piece = yield self.visit(factor.args[0], function_operands)
         if coefficient == -1 and not factors:
             return base
-        exponent = yield from self._write_product(-coefficient, factors, scope)
+        exponent = yield from self._write_product(-coefficient, factors, function_operands)
         return self._write_power(factor, base, exponent)
 
-    def visit_power(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_power(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a power, or of a quotient for a negative exponent."""
-        divisor = yield from self._write_divisor(expr, scope)
+        divisor = yield from self._write_divisor(expr, function_operands)
         if divisor is not None:
             return text.quotient_piece([text.number_piece(S.One)], [divisor])
-        base, exponent = yield from self.all(expr.args, scope)
+        base, exponent = yield from self.all(expr.args, function_operands)
         return self._write_power(expr, base, exponent)
 
     def _write_power(self, expr: Any, base: Piece, exponent: Piece) -> Piece:
@@ -207,12 +209,12 @@ class ThesisWriter(Rewriting):
             )
         return text.power_piece(base, exponent)
 
-    def visit_entrywise(self, expr: TensorFunction, scope: FunctionScope) -> Recursion[Any]:
+    def visit_entrywise(self, expr: TensorFunction, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of an element-wise function of tensors."""
-        operands = yield from self.all(expr.operands, scope)
+        operands = yield from self.all(expr.operands, function_operands)
         variables = expr.template.variables
         numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
-        inside = FunctionScope(
+        inside = FunctionOperands(
             dict(zip(variables, operands, strict=True)), dict(zip(variables, expr.operands, strict=True))
         )
         result: Piece = yield self.visit(expr.template.expr.xreplace(numbers), inside)
@@ -221,12 +223,12 @@ class ThesisWriter(Rewriting):
         self.extents.update(dict.fromkeys(expr.shape))
         return text.repeated_piece(result, expr.rank)
 
-    def visit_function(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_function(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a function of the language, or of a composition of functions of the language. Raise
         `UnsupportedError` for another function.
         """
         if expr.func in text.NAMES:
-            return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
+            return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], function_operands)))
         if expr.func not in text.COMPOSED:
             raise text.unsupported(
                 expr,
@@ -234,14 +236,14 @@ class ThesisWriter(Rewriting):
                 f"its functions are {', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS))}, and what they compose",
             )
         argument = Dummy(real=True)
-        inside = FunctionScope({argument: (yield self.visit(expr.args[0], scope))}, {})
+        inside = FunctionOperands({argument: (yield self.visit(expr.args[0], function_operands))}, {})
         return (yield self.visit(text.COMPOSED[expr.func](argument), inside))
 
-    def visit_extremum(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_extremum(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of the maximum or minimum of a number and another argument, in terms of ``relu``."""
         if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
             (argument,) = (arg for arg in expr.args if arg is not S.Zero)
-            return text.call_piece("relu", (yield self.visit(argument, scope)))
+            return text.call_piece("relu", (yield self.visit(argument, function_operands)))
         found = text.rewrite_with_relu(expr)
         if found is None:
             raise text.unsupported(
@@ -249,15 +251,19 @@ class ThesisWriter(Rewriting):
                 "it compares with one number only, by relu",
                 "write b + td.relu(a - b) for the larger one of a and b",
             )
-        return (yield self.visit(found, scope))
+        return (yield self.visit(found, function_operands))
 
-    def visit_steps(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_steps(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a `Piecewise` with two values whose condition is an inequality, written with ``sign`` and
         ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions, and if a value may be
         undefined where it is not selected.
         """
         values = [case.expr for case in expr.args]
-        needed = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
+        needed = [
+            function_operands.operands[symbol]
+            for symbol in free_symbols_in(values)
+            if symbol in function_operands.operands
+        ]
         found = text.rewrite_root_quotient(expr)
         if found is None:
             found = text.rewrite_with_sign(expr)
@@ -272,28 +278,28 @@ class ThesisWriter(Rewriting):
                 "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
                 "choose the argument of the function in place of its value",
             )
-        return (yield self.visit(found, scope))
+        return (yield self.visit(found, function_operands))
 
     # -------------------------------------------------------------- operations on whole tensors
 
-    def visit_contraction(self, expr: EinsumProduct, scope: FunctionScope) -> Recursion[Any]:
+    def visit_contraction(self, expr: EinsumProduct, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of an einsum product."""
         inputs, output = text.lower_case_subscripts(expr)
         factors = []
         for operand, letters in zip(expr.operands, inputs, strict=True):
             is_repeated = isinstance(operand, FilledTensor) and operand.rank
-            value = (yield self.visit(operand.value, scope)) if is_repeated else None
-            factors.append(((yield self.visit(operand, scope)), letters, value))
+            value = (yield self.visit(operand.value, function_operands)) if is_repeated else None
+            factors.append(((yield self.visit(operand, function_operands)), letters, value))
         return text.contraction_piece(factors, output)
 
-    def visit_matrix(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_matrix(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of an inverse, determinant or adjugate."""
-        matrix = yield self.visit(expr.matrix, scope)
+        matrix = yield self.visit(expr.matrix, function_operands)
         return text.call_piece(
             {TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank
         )
 
-    def visit_cofactor(self, expr: TensorCofactor, scope: FunctionScope) -> Recursion[Any]:
+    def visit_cofactor(self, expr: TensorCofactor, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a cofactor tensor: ``det`` for order 0, the transposed ``adj`` for order 1; raise
         `UnsupportedError` for higher orders.
         """
@@ -303,25 +309,25 @@ class ThesisWriter(Rewriting):
                 "it has no derivatives of adj",
                 "write the adjugate of an invertible matrix as det(X) *(,ij->ij) inv(X) before the derivative",
             )
-        matrix = yield self.visit(expr.matrix, scope)
+        matrix = yield self.visit(expr.matrix, function_operands)
         if expr.order == 0:
             return text.call_piece("det", matrix, 0)
         return text.relabelled_piece(text.call_piece("adj", matrix), "ij", "ji")
 
-    def visit_log_sum_exp(self, expr: TensorLogSumExp, scope: FunctionScope) -> Recursion[Any]:
+    def visit_log_sum_exp(self, expr: TensorLogSumExp, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of the logarithm of a sum of exponentials."""
-        tensor = yield self.visit(expr.tensor, scope)
+        tensor = yield self.visit(expr.tensor, function_operands)
         letters = text.axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
         return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, kept))
 
-    def visit_indexed(self, expr: Any, scope: FunctionScope) -> Recursion[Any]:
+    def visit_indexed(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a scalar in index notation; raise `UnsupportedError` for a tensor in index notation, since
         the language has whole tensors only.
         """
         scalar = text.scalar_of(expr)
         if scalar is not None:
-            return (yield self.visit(scalar, scope))
+            return (yield self.visit(scalar, function_operands))
         raise text.unsupported(
             expr,
             "it reads single entries or a part of an axis, and the language has whole tensors only",

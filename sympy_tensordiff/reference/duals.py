@@ -151,7 +151,7 @@ def _is_flat(number: Number) -> bool:
 
 
 def add(left: Number, right: Number) -> Number:
-    """Return the sum of two numbers."""
+    """Return the sum of the numbers ``left`` and ``right``, which may be dual numbers (numbers with derivatives)."""
     if type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES:
         return left + right
     if isinstance(left, Dual) or isinstance(right, Dual):
@@ -160,7 +160,9 @@ def add(left: Number, right: Number) -> Number:
 
 
 def multiply(left: Number, right: Number) -> Number:
-    """Return the product of two numbers; an exact 0 if a factor is an exact 0."""
+    """Return the product of the numbers ``left`` and ``right``, which may be dual numbers (numbers with derivatives);
+    an exact 0 if a factor is an exact 0.
+    """
     left_is_exact, right_is_exact = type(left) in _EXACT_TYPES, type(right) in _EXACT_TYPES
     if (left_is_exact and not left) or (right_is_exact and not right):
         return 0
@@ -182,7 +184,9 @@ def power(base: Number, exponent: Number) -> Number:
 
 
 def _power_slope(n: int, arguments: Sequence[Number]) -> Number:
-    """Return the partial derivative of a power with respect to the base (``n`` 0) or the exponent (1)."""
+    """Return the partial derivative of ``base**exponent`` with respect to the base (``n`` 0) or the exponent (1);
+    ``arguments`` are the base and the exponent.
+    """
     base, exponent = arguments
     if n == 0:
         return 0 if is_exact_zero(exponent) else multiply(exponent, power(base, add(exponent, -1)))
@@ -200,8 +204,8 @@ def _unary_function(compute: _Function, slope: _Function) -> _Function:
     """
 
     def function(number: Number) -> Number:
-        """Return the value at ``number`` of the function with the value ``compute`` and the derivative ``slope``, both
-        of the enclosing function; for a `Dual`, with its derivatives by the chain rule.
+        """Return the value at ``number`` of the scalar function that the enclosing function defines: ``compute`` gives
+        its value, ``slope`` its derivative. For a `Dual`, return the value with its derivatives, by the chain rule.
         """
         if isinstance(number, Dual):
             return apply_chain_rule((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))
@@ -234,7 +238,7 @@ def modulo(left: Number, right: Number) -> Number:
 
 
 def heaviside(number: Number, at_zero: Number) -> Number:
-    """Return the step function, 0 below 0 and 1 above, with the value `at_zero` at 0 and derivative 0."""
+    """Return the step function of ``number``: 0 below 0, 1 above, `at_zero` at 0; its derivative is 0."""
     return {-1: 0, 0: primal(at_zero), 1: 1}[compare(number, 0)]
 
 

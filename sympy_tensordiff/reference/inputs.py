@@ -152,8 +152,8 @@ def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[
 
 
 def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
-    """Return the value of the only size in ``extent``, given the ``length`` of that axis; raise `ShapeError` if no
-    integer fits.
+    """Return the value of the only size in ``extent``, given the ``length`` of that axis of ``tensor``; raise
+    `ShapeError` if no integer fits.
     """
     (symbol,) = extent.free_symbols
     offset = extent.subs(symbol, 0)

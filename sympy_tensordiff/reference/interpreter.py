@@ -17,7 +17,7 @@ from sympy_tensordiff.reference.inputs import ObjectArray, bind_values, is_tenso
 from sympy_tensordiff.reference.scalars import (
     SCALAR_RULES,
     Compiled,
-    Environment,
+    SymbolValues,
     compile_function,
     split_off_functions,
 )
@@ -39,7 +39,7 @@ from sympy_tensordiff.symbolic.index_notation.tensors import (
     in_full,
 )
 
-EntryReader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
+EntryReader: TypeAlias = Callable[[SymbolValues, tuple[int, ...]], Number]
 
 
 class Interpreter:
@@ -63,7 +63,7 @@ class Interpreter:
         self.arrays, self.numbers = bind_values(expressions, values, sizes)
         self._compiled: dict[Basic, Compiled] = {}
         self._readers: dict[Basic, EntryReader] = {}
-        self._arrays_of_nodes: dict[Basic, Callable[[Environment], ObjectArray]] = {}
+        self._arrays_of_nodes: dict[Basic, Callable[[SymbolValues], ObjectArray]] = {}
         self.total = total
 
     def __enter__(self) -> Interpreter:
@@ -116,7 +116,7 @@ class Interpreter:
                 return rule(self.compile, node)
         raise UnsupportedError(f"the reference interpreter does not know {type(node).__name__}: {node}")
 
-    def compile_integer(self, node: Basic) -> Callable[[Environment], int]:
+    def compile_integer(self, node: Basic) -> Callable[[SymbolValues], int]:
         """Return a function that evaluates an index, a bound or an extent to an int; it raises `IndexExpressionError`
         if the value is not an integer.
         """
@@ -125,7 +125,7 @@ class Interpreter:
             return lambda env: number
         closure = self.compile(node)
 
-        def run(env: Environment) -> int:
+        def run(env: SymbolValues) -> int:
             """Return the value of the index expression as an int, given the values of symbols."""
             value = closure(env)
             if type(value) is int:
@@ -137,7 +137,7 @@ class Interpreter:
 
         return run
 
-    def compile_points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[Environment]]:
+    def compile_points(self, limits: Iterable[Basic]) -> Callable[[SymbolValues], Iterator[SymbolValues]]:
         """Return a function that yields the values of symbols (an environment) for each point of a sum's ranges; the
         first limit is the innermost.
         """
@@ -148,7 +148,7 @@ class Interpreter:
     def _compile_symbol(self, node: Basic) -> Compiled:
         """Return a function that looks up the value of a symbol; it raises `ArgumentError` if there is none."""
 
-        def run(env: Environment) -> Number:
+        def run(env: SymbolValues) -> Number:
             """Return the value of the symbol in the environment ``env``."""
             try:
                 return env[node]
@@ -171,7 +171,7 @@ class Interpreter:
         indices = [self.compile_integer(index) for index in node.indices]
         return lambda env: reader(env, tuple([index(env) for index in indices]))
 
-    def compile_shape(self, tensor: Expr) -> Callable[[Environment], tuple[int, ...]]:
+    def compile_shape(self, tensor: Expr) -> Callable[[SymbolValues], tuple[int, ...]]:
         """Return a function that evaluates the shape of ``tensor``, given the values of symbols (the environment)."""
         extents = [sympy.sympify(extent) for extent in tensor.shape]
         if all(extent.is_Integer for extent in extents):
@@ -203,9 +203,9 @@ class Interpreter:
         """Return the function ``read_unchecked``, which reads an entry of ``tensor``, with a bounds check added."""
         shape_at, total = self.compile_shape(tensor), self.total
 
-        def read(env: Environment, position: tuple[int, ...]) -> Number:
-            """Return the entry at ``position``. If it is out of bounds, raise `OutOfShapeError`, or return 0 if
-            ``total`` is set.
+        def read(env: SymbolValues, position: tuple[int, ...]) -> Number:
+            """Return the entry at ``position``, for the values ``env`` of symbols. If it is out of bounds, raise
+            `OutOfShapeError`, or return 0 if the interpreter was made with ``total``.
             """
             shape = shape_at(env)
             for index, extent in zip(position, shape, strict=True):
@@ -217,8 +217,10 @@ class Interpreter:
 
         return read
 
-    def array(self, node: Expr, env: Environment) -> ObjectArray:
-        """Return all entries of a tensor; for a scalar an array without axes."""
+    def array(self, node: Expr, env: SymbolValues) -> ObjectArray:
+        """Return all entries of the tensor ``node`` at the values ``env`` of symbols; for a scalar an array without
+        axes.
+        """
         if type(node) in TENSOR_RULES:
             if node not in self._arrays_of_nodes:
                 self._arrays_of_nodes[node] = _memoise(node, lambda env: TENSOR_RULES[type(node)](self, node, env))
@@ -241,9 +243,9 @@ def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
     free_symbols = [s for s in node.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
     memo: dict[tuple[Any, ...], Any] = {}
 
-    def from_cache(env: Environment, *position: tuple[int, ...]) -> Any:
-        """Return ``compute(env, *position)``, from the cache ``memo`` if the same position and values of the free
-        symbols have occurred before.
+    def from_cache(env: SymbolValues, *position: tuple[int, ...]) -> Any:
+        """Return the result of ``compute``, which the enclosing function gets, at ``position`` for the symbol values
+        ``env``. The result is stored in ``memo`` and found there for equal arguments.
         """
         key = (*position, *[env.get(symbol) for symbol in free_symbols])
         if key not in memo:
@@ -254,10 +256,10 @@ def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _iterate_loops(
-    loops: Sequence[tuple[Basic, Callable[[Environment], int], Callable[[Environment], int]]],
-    env: Environment,
+    loops: Sequence[tuple[Basic, Callable[[SymbolValues], int], Callable[[SymbolValues], int]]],
+    env: SymbolValues,
     depth: int = 0,
-) -> Iterator[Environment]:
+) -> Iterator[SymbolValues]:
     """Yield ``env`` with the values of the loop indices added, for each iteration of nested ``loops``. A loop is
     ``(index, first, last)``, outermost first; the ends are functions of the values so far. The loops before ``depth``
     have their values in ``env``.

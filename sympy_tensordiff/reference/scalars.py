@@ -26,10 +26,10 @@ from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_us
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log1mexp, sigmoid, softplus, xlogy
 
-Environment: TypeAlias = Mapping[Basic, Number]
-Compiled: TypeAlias = Callable[[Environment], Number]
-Compile: TypeAlias = Callable[[Basic], Compiled]
-ScalarRule: TypeAlias = Callable[[Compile, Any], Compiled]
+SymbolValues: TypeAlias = Mapping[Basic, Number]
+Compiled: TypeAlias = Callable[[SymbolValues], Number]
+CompileSubexpression: TypeAlias = Callable[[Basic], Compiled]
+ScalarRule: TypeAlias = Callable[[CompileSubexpression, Any], Compiled]
 
 Implementations = Mapping[Any, sympy.Lambda]
 
@@ -42,8 +42,8 @@ def _spherical_bessel(order: Number, at: Number) -> Number:
     return -value if at < 0 and order % 2 == 1 else value
 
 
-def _compile_constant(compile_: Compile, node: Expr) -> Compiled:
-    """Return a function that evaluates a number, an infinity or NaN."""
+def _compile_constant(compile_: CompileSubexpression, node: Expr) -> Compiled:
+    """Return a function that evaluates a number, an infinity or NaN. ``compile_`` is not used."""
     value: Number
     if isinstance(node, sympy.Integer):
         value = int(node)
@@ -58,15 +58,15 @@ def _compile_constant(compile_: Compile, node: Expr) -> Compiled:
     return lambda env: value
 
 
-def _compile_product(compile_: Compile, node: Expr) -> Compiled:
-    """Return a function that evaluates a product. If a factor is 0 because of a condition on indices, the result is 0
-    and the other factors are not evaluated.
+def _compile_product(compile_: CompileSubexpression, node: Expr) -> Compiled:
+    """Return a function that evaluates the product `node`, whose factors ``compile_`` compiles. If a factor is 0
+    because of a condition on indices, the result is 0 and the other factors are not evaluated.
     """
     factors = [compile_(arg) for arg in node.args]
     choices = [factor for factor, arg in zip(factors, node.args, strict=True) if _is_index_condition_factor(arg)]
     zeros = [lambda env, choice=choice: duals.is_exact_zero(choice(env)) for choice in choices]
 
-    def run(env: Environment) -> Number:
+    def run(env: SymbolValues) -> Number:
         """Return the value of the product for the values ``env`` of symbols. It is 0, and the other factors are not
         evaluated, if a condition on indices makes a factor 0.
         """
@@ -92,9 +92,9 @@ def _depends_on_indices_only(condition: Basic) -> bool:
     return not condition.has(TensorEntry, TensorSymbol) or on_indices(condition, integers_by_use([condition]))
 
 
-def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
-    """Return whether some condition has the truth value ``decisive``, which decides an "and" or "or". If none has,
-    raise the first out-of-bounds error that occurred.
+def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: SymbolValues) -> bool:
+    """Return whether some condition has the truth value ``decisive`` at the values ``env`` of symbols; it then decides
+    an "and" or "or". If none has, raise the first out-of-bounds error that occurred.
     """
     error_of_read = None
     for condition in conditions:
@@ -108,12 +108,14 @@ def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: Enviro
     return False
 
 
-def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
-    """Return a function that evaluates a `Piecewise`: the value of the first branch whose condition is true, or NaN."""
+def _compile_piecewise(compile_: CompileSubexpression, node: Expr) -> Compiled:
+    """Return a function that evaluates a `Piecewise`: the value of the first branch whose condition is true, or NaN.
+    ``compile_`` returns the functions for its subexpressions.
+    """
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
-    def run(env: Environment) -> Number:
-        """Return the value of the first branch whose condition is true."""
+    def run(env: SymbolValues) -> Number:
+        """Return the value of the first branch whose condition is true at the values ``env`` of symbols."""
         for value, condition in pieces:
             if condition(env):
                 return value(env)
@@ -125,7 +127,7 @@ def _compile_piecewise(compile_: Compile, node: Expr) -> Compiled:
 def _connective_rule(decisive: bool) -> ScalarRule:
     """Return the rule that compiles ``And`` (``decisive`` False) or ``Or`` (True) to a Python function."""
 
-    def rule(compile_: Compile, node: Expr) -> Compiled:
+    def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
         """Return a function that evaluates the "and" or "or" `node`, and stops at the first condition that decides the
         result.
         """
@@ -138,8 +140,8 @@ def _connective_rule(decisive: bool) -> ScalarRule:
 def _extremum_rule(direction: int) -> ScalarRule:
     """Return the rule that compiles ``Max`` (``direction`` 1) or ``Min`` (-1) to a Python function."""
 
-    def rule(compile_: Compile, node: Expr) -> Compiled:
-        """Return a function that evaluates the maximum or minimum `node`."""
+    def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
+        """Return a function that evaluates the maximum or minimum `node`, whose arguments ``compile_`` compiles."""
         arguments = [compile_(arg) for arg in node.args]
         literal = [bool(arg.is_number) for arg in node.args]
         return lambda env: duals.extremum([a(env) for a in arguments], literal, direction)
@@ -152,7 +154,7 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
     arguments (None: all).
     """
 
-    def rule(compile_: Compile, node: Expr) -> Compiled:
+    def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
         """Return a function that evaluates the call `node`, given the values of symbols: it calls ``function``, of the
         enclosing scope, with the values of the first ``count`` arguments.
         """
@@ -172,8 +174,8 @@ def _relation_rule(holds: Callable[[int, int], bool]) -> ScalarRule:
     return _function_rule(lambda left, right: holds(duals.compare(left, right), 0))
 
 
-def _compile_power(compile_: Compile, node: Expr) -> Compiled:
-    """Return a function that evaluates a power."""
+def _compile_power(compile_: CompileSubexpression, node: Expr) -> Compiled:
+    """Return a function that evaluates the power ``node``. ``compile_`` does the same for its base and exponent."""
     base, exponent = node.args
     if base is sympy.zoo:  # SymPy rewrites 0**(-exponent) to it, which is 1 for the exponent 0
         base, exponent = sympy.S.Zero, -exponent
@@ -181,7 +183,7 @@ def _compile_power(compile_: Compile, node: Expr) -> Compiled:
     return lambda env: duals.power(*(a(env) for a in arguments))
 
 
-def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
+def _compile_function_call(compile_: CompileSubexpression, node: Expr) -> Compiled:
     """Return a function that evaluates a call of a SymPy function, with SymPy's rules for its derivatives; raise
     `UnsupportedError` for `DiracDelta`, which has no values.
     """
@@ -200,8 +202,8 @@ def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
         return _evaluate_at_floats(function, [duals.to_float(number) for number in numbers])
 
     def slope(n: int, numbers: Sequence[Number]) -> Number:
-        """Return the partial derivative of the called function with respect to its argument number ``n``, at the
-        arguments ``numbers``.
+        """Return the partial derivative of the function, which the enclosing function compiles, with respect to its
+        argument number ``n``, at the arguments ``numbers``.
         """
         dummies, derivative = _partial_derivative(function, count, n)
         return compile_(derivative)(dict(zip(dummies, numbers, strict=True)))
@@ -210,8 +212,8 @@ def _compile_function_call(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
-    """Return the value of a SymPy function at 30-digit floats, by mpmath or SymPy; NaN if it is complex. Raise
-    `UnsupportedError` if neither can evaluate it.
+    """Return the value of a SymPy function at ``numbers``, 30-digit floats, by mpmath or SymPy; NaN if it is complex.
+    Raise `UnsupportedError` if neither can evaluate it.
     """
     # For speed only: SymPy evaluates the other functions.
     record = record_of(function)
@@ -308,9 +310,9 @@ def split_off_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict
     return {key: value for key, value in values.items() if key not in functions}, functions
 
 
-def compile_function(compile_: Compile, functions: Implementations, node: Basic) -> Compiled | None:
+def compile_function(compile_: CompileSubexpression, functions: Implementations, node: Basic) -> Compiled | None:
     """Return a function that evaluates a call of an undefined function, a ``Derivative`` of one or a ``Subs``; None for
-    any other node.
+    any other node. ``functions`` are the user's implementations; ``compile_`` returns the functions for subexpressions.
     """
     if isinstance(node, sympy.Subs):
         return _compile_subs(compile_, node)
@@ -331,7 +333,7 @@ def compile_function(compile_: Compile, functions: Implementations, node: Basic)
     return lambda env: body({p: a(env) for p, a in zip(parameters, arguments, strict=True)})
 
 
-def _compile_subs(compile_: Compile, node: sympy.Subs) -> Compiled:
+def _compile_subs(compile_: CompileSubexpression, node: sympy.Subs) -> Compiled:
     """Return a function that evaluates a ``Subs``. Its bound variables are renamed first, to differ from all other
     symbols.
     """

@@ -24,7 +24,7 @@ from sympy_tensordiff.reference.duals import (
     primal,
 )
 from sympy_tensordiff.reference.inputs import ObjectArray
-from sympy_tensordiff.reference.scalars import Compiled, Environment
+from sympy_tensordiff.reference.scalars import Compiled, SymbolValues
 from sympy_tensordiff.symbolic.recurrences.scans import Scan
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
@@ -43,27 +43,28 @@ class EntryInterpreter(Protocol):
     def compile(self, node: Basic) -> Compiled:
         """Return a function that evaluates a scalar or a condition, given the values of symbols."""
 
-    def compile_shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]:
+    def compile_shape(self, tensor: Any) -> Callable[[SymbolValues], tuple[int, ...]]:
         """Return a function that evaluates the shape of ``tensor``, given the values of symbols."""
 
-    def array(self, node: Any, env: Environment) -> ObjectArray:
-        """Return all entries of a tensor as an object array."""
+    def array(self, node: Any, env: SymbolValues) -> ObjectArray:
+        """Return all entries of a tensor as an object array, for the values of symbols in ``env``."""
 
-    def compile_integer(self, node: Basic) -> Callable[[Environment], int]:
+    def compile_integer(self, node: Basic) -> Callable[[SymbolValues], int]:
         """Return a function that evaluates an integer expression, given the values of symbols."""
 
     def inside(self, arrays: Mapping[Any, ObjectArray]) -> AbstractContextManager[EntryInterpreter]:
         """Return an interpreter that also knows the values ``arrays`` of bound variables."""
 
 
-TensorRule: TypeAlias = Callable[[EntryInterpreter, Any, Environment], ObjectArray]
+TensorRule: TypeAlias = Callable[[EntryInterpreter, Any, SymbolValues], ObjectArray]
 
 
 def _compute_elementwise(
-    interpreter: EntryInterpreter, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
+    interpreter: EntryInterpreter, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: SymbolValues
 ) -> ObjectArray:
-    """Return the array of ``function`` applied to the entries of `nodes`; scalars are broadcast. A division by 0 gives
-    the entry NaN and no error, since a `Piecewise` may not use it.
+    """Return the array of ``function`` applied to the entries of `nodes`, which ``interpreter`` evaluates at the values
+    ``env`` of symbols; scalars are broadcast. A division by 0 gives the entry NaN and no error, since a `Piecewise` may
+    not use it.
     """
     arrays = [interpreter.array(node, env) for node in nodes]
     shapes = {array.shape for array in arrays if array.ndim}
@@ -78,8 +79,10 @@ def _compute_elementwise(
     return result
 
 
-def _compute_einsum(interpreter: EntryInterpreter, node: EinsumProduct, env: Environment) -> ObjectArray:
-    """Return the contraction by a loop over all indices; raise `ShapeError` if axes with one label differ in length."""
+def _compute_einsum(interpreter: EntryInterpreter, node: EinsumProduct, env: SymbolValues) -> ObjectArray:
+    """Return the contraction by a loop over all indices; raise `ShapeError` if axes with one label differ in length.
+    ``env`` has the values of symbols; ``interpreter`` evaluates the operands.
+    """
     left, output = node.subscripts.split("->")
     inputs, arrays = left.split(","), [interpreter.array(operand, env) for operand in node.args[1:]]
     lengths: dict[str, int] = {}
@@ -101,7 +104,7 @@ def _compute_einsum(interpreter: EntryInterpreter, node: EinsumProduct, env: Env
     return result
 
 
-def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: Environment) -> ObjectArray:
+def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: SymbolValues) -> ObjectArray:
     """Return the unit tensor: 1 where the first half of the indices equals the second."""
     shape = interpreter.compile_shape(node)(env)
     result = np.full(shape, 0, dtype=object)
@@ -110,8 +113,10 @@ def _compute_delta(interpreter: EntryInterpreter, node: DeltaTensor, env: Enviro
     return result
 
 
-def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: Environment) -> ObjectArray:
-    """Return the array of a tensor whose entries are all one value."""
+def _compute_filled(interpreter: EntryInterpreter, node: FilledTensor, env: SymbolValues) -> ObjectArray:
+    """Return the array of a tensor whose entries are all one value. ``env`` has the values of symbols; ``interpreter``
+    evaluates the value.
+    """
     return np.full(interpreter.compile_shape(node)(env), interpreter.array(node.args[0], env)[()], dtype=object)
 
 
@@ -143,7 +148,7 @@ def _map_over_matrices(function: Callable[[ObjectArray], ObjectArray], array: Ob
     return np.stack(found).reshape(array.shape[:-2] + found[0].shape)
 
 
-def _compute_function(interpreter: EntryInterpreter, node: TensorFunction, env: Environment) -> ObjectArray:
+def _compute_function(interpreter: EntryInterpreter, node: TensorFunction, env: SymbolValues) -> ObjectArray:
     """Return the array of an element-wise function: its template, a scalar formula, is evaluated with the entries of
     the operands as values of its parameters.
     """
@@ -155,7 +160,7 @@ def _compute_function(interpreter: EntryInterpreter, node: TensorFunction, env: 
     )
 
 
-def _compute_log_sum_exp(interpreter: EntryInterpreter, node: TensorLogSumExp, env: Environment) -> ObjectArray:
+def _compute_log_sum_exp(interpreter: EntryInterpreter, node: TensorLogSumExp, env: SymbolValues) -> ObjectArray:
     """Return the array of a log-sum-exp over some axes, shifted by the maximum; minus infinity if there are no
     entries.
     """
@@ -230,7 +235,7 @@ def _count_inversions(numbers: Sequence[int]) -> int:
 
 
 def inverse(matrix: ObjectArray) -> ObjectArray:
-    """Return the inverse as the adjugate over the determinant.
+    """Return the inverse of ``matrix`` as the adjugate over the determinant.
 
     Raise `ArgumentError` if the matrix is singular.
     """
@@ -240,8 +245,10 @@ def inverse(matrix: ObjectArray) -> ObjectArray:
     return np.frompyfunc(partial(multiply, power(det, -1)), 1, 1)(cofactors(1, matrix).T)
 
 
-def _compute_scan(interpreter: EntryInterpreter, node: Scan, env: Environment) -> ObjectArray:
-    """Return the array of a scan (a recurrence over time), computed step by step."""
+def _compute_scan(interpreter: EntryInterpreter, node: Scan, env: SymbolValues) -> ObjectArray:
+    """Return the array of a scan (a recurrence over time), computed step by step. ``env`` has the values of symbols;
+    ``interpreter`` evaluates the operands.
+    """
     states = {state.variable: interpreter.array(state.initial, env) for state in node.states}
     sequences = {variable: interpreter.array(sequence, env) for variable, sequence in node.sequences}
     times = range(interpreter.compile_integer(node.length)(env))

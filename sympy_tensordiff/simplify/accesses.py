@@ -217,9 +217,9 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` into cases by its outermost guards. For each case, yield the reads of integer tensors in its
-        conditions, and then ``(case, context)``: the guarded node, and the context `around` with these conditions
-        added.
+        """Split `node` into cases by its outermost guards, together with the loop conditions `tests`. For each case,
+        yield the reads of integer tensors in its conditions, and then ``(case, context)``: the guarded node, and the
+        context `around` with these conditions added.
 
         `tests` are constraints of the loops around `node` that are tested together with the conditions.
 
@@ -254,7 +254,7 @@ class Accesses:
 
     def reads_in_forms(self, forms: Sequence[Affine], around: AccessContext) -> Iterator[Access]:
         """Yield the reads of integer tensors in the index forms `forms`, such as ``p[i]`` in ``x[p[i]]``; inner reads
-        first.
+        first. Each gets the context `around`, the constraints known there.
         """
         for entry in innermost_first(forms) if self.graph.integers else ():
             yield Access(self.graph.integers[entry.tensor], entry.index, around)
@@ -265,7 +265,8 @@ MAX_UNPROVEN_READS = 1000
 
 
 def check_reads(reader: Reader, roots: Sequence[Node], facts: Rows) -> None:
-    """Raise `OutOfShapeError` if an unconditional read below `roots` leaves its shape for every size.
+    """Raise `OutOfShapeError` if an unconditional read below `roots` leaves its shape for every size. ``reader`` has
+    the graph; ``facts`` are known constraints.
 
     `roots` are the nodes read by `reader`; `facts` include that extents are positive (`facts.positive_sizes`). The
     message names the read, the values of the indices at which it leaves the shape, and the range to write.
@@ -330,22 +331,26 @@ class _Check:
         forms = Forms(self.reader)
         selecting = atoms_in(index)
         first = sorted(place.variables, key=lambda v: v not in selecting)  # the user's own names go to these
-        scope = forms.bind(first, [self.graph.names[v] for v in first], ())
+        symbols = forms.bind(first, [self.graph.names[v] for v in first], ())
         name = tensor.data[0] if tensor.op == "tensor" else "a table" if tensor.free else write(self.reader, tensor)
-        shown = ", ".join(str(forms.form(form, scope)) for form in index)
+        shown = ", ".join(str(forms.form(form, symbols)) for form in index)
         text = f"{name}[{shown}] is read outside of the shape of {name}, along axis {axis}, whatever the sizes"
         values = self.values(inside, around, bound)
         mend = "fix the range, the index or the shape"
         if values:
-            point = ", ".join(f"{forms.symbol(v, scope)} = {forms.form(values[v], scope)}" for v in reversed(values))
-            end = forms.form(tensor.shape[axis] - 1, scope)
-            text += f": for {point} the index is {forms.form(index[axis].substitute(values), scope)}, not in 0 … {end}"
+            point = ", ".join(
+                f"{forms.symbol(v, symbols)} = {forms.form(values[v], symbols)}" for v in reversed(values)
+            )
+            end = forms.form(tensor.shape[axis] - 1, symbols)
+            text += (
+                f": for {point} the index is {forms.form(index[axis].substitute(values), symbols)}, not in 0 … {end}"
+            )
             limits = self.suggested_limit(inside, place, values)
             if limits is not None:
                 (variable,) = values
                 counted, *ends = limits
-                written = ", ".join(str(forms.form(form, scope)) for form in ends)
-                mend = f"{counted}write ({forms.symbol(variable, scope)}, {written})"
+                written = ", ".join(str(forms.form(form, symbols)) for form in ends)
+                mend = f"{counted}write ({forms.symbol(variable, symbols)}, {written})"
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:

@@ -158,7 +158,7 @@ def written_size(roots: Sequence[Node], nodes: Sequence[Node]) -> int:
 
 def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
     """Return `roots` with nested products and sums merged. If that changed anything, the rules of `recognise` (such as
-    log-sum-exp for ``log(sum(exp(u)))``) are applied once more.
+    log-sum-exp for ``log(sum(exp(u)))``) are applied once more. `nodes` are all nodes below `roots`.
     """
     flat = flattened(graph, roots, nodes)
     return flat if flat == roots else recognise(graph, flat)
@@ -166,7 +166,7 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
 
 def _factored_repeatedly(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], factor: Step) -> list[Node]:
     """Return `roots` with common factors taken out by `factor` and nested products and sums then merged, again and
-    again until nothing changes.
+    again until nothing changes. `nodes` are all nodes below `roots`.
 
     In the Hessian of a network each turn finds the common factors of one layer. The cost is compared once for all.
     """
@@ -309,8 +309,8 @@ def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, in
 
 
 def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
-    """Return the terms of the addition `node` to merge into it: sums, and multiples ``c*(a + b)`` whose multiplication
-    cancels signs or joins equal terms.
+    """Return the terms to merge into the addition `node`: sums, and multiples ``c*(a + b)`` whose multiplication
+    cancels signs or joins equal terms. ``uses`` counts the uses of nodes; a sum with several uses is not merged.
     """
     chosen = []
     known = {graph.split_view(term)[1] for term in node.args}

@@ -125,7 +125,7 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
 
     def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
         """Return the sum of `terms`, which all have the factors `common`, as ``common*(sum of the rest)``; None unless
-        its text is shorter than that of the terms.
+        its text is shorter. It is a rule for `grouped`; ``graph`` is that of the enclosing function.
         """
         content = common_number([term.number for term in terms])
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]

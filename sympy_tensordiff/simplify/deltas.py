@@ -115,8 +115,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds on the summed `variables` that keep reads ``p[i]`` of integer tensors in `rows` in bounds: ``i
-    >= 0`` and ``n - 1 - i >= 0`` for length n. Bounds that other constraints give already are left out.
+    """Return the bounds ``i >= 0`` and ``n - 1 - i >= 0`` on the summed `variables` that keep reads ``p[i]`` of integer
+    tensors in `rows` in bounds. Leave out bounds that constraints in `rows`, but not in `tests`, give already.
 
     These are constraints in `rows` that are not in `tests` and bound the variable from the same side.
     """
@@ -139,8 +139,8 @@ def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
 
 
 def has_usable_guard(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
-    """Whether a term of `body` has a guard that a sum over `variables` could use as a loop bound, such as ``[j < i]``
-    for ``j``.
+    """Return whether a term of `body` has a guard that a sum over `variables`, in the range ``rows``, could use as a
+    loop bound, such as ``[j < i]`` for ``j``.
 
     Guards that consist of tests of data do not count: they have to stay in the body.
     """

@@ -156,7 +156,8 @@ class CommonFactor(NamedTuple):
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
     """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the result is no longer
-    as text and, by the cost `model`, no more costly. Arrays that grow no faster than `given` are not counted as a cost.
+    as text and, by the cost `model`, no more costly. `nodes` are all nodes below `roots`. Arrays that grow no faster
+    than `given` cost nothing.
 
     `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
     store.
@@ -473,7 +474,7 @@ def _term(graph: Graph, node: Node) -> ContractionParts:
 
 
 def _scalars_of(part: Node) -> list[Node]:
-    """Return the scalar operands of a contraction; [] for other nodes."""
+    """Return the scalar operands of the contraction ``part``; [] for other nodes."""
     return [arg for arg in part.args if not arg.shape] if is_core(part) else []
 
 

@@ -78,9 +78,10 @@ def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
 
 def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
     """Return two formulas for `factor`, a power of a sum that is linear in ``exp(u)`` or ``expm1(u)``: one for ``u >
-    0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. None if `factor` has another form.
+    0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. `w` is ``-abs(u)``. None for another
+    form.
 
-    For a divisor ``1/d``, these are the formulas of ``d``. ``w`` is ``-abs(u)``.
+    For a divisor ``1/d``, these are the formulas of ``d``.
     """
     exponent = _exponent(factor)
     base = factor.args[0] if factor.op == "pow" else factor
@@ -118,8 +119,8 @@ def _is_growing(node: Node) -> bool:
 
 
 def _exponent(factor: Node) -> int:
-    """Return n for a power ``x**n`` with an integer n, and 0 for a power with another exponent. Any other node counts
-    as a first power: return 1.
+    """Return n if `factor` is a power ``x**n`` with an integer n, and 0 if it is a power with another exponent. Any
+    other node counts as a first power: return 1.
     """
     if factor.op != "pow":
         return 1

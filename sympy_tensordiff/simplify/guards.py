@@ -70,10 +70,10 @@ def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
     """Return the product `body` with each factor in the form with the fewest free indices that the equation `row`
-    allows: under ``p[i] == j``, the entry ``p[i]`` may become j, or j may become ``p[i]``.
+    allows: under ``p[i] == j``, ``p[i]`` may become j or vice versa. `solution` is the equation solved for ``p[i]``;
+    `fixed` are sizes.
 
-    `solution` is the equation solved for the entry; it is empty if only a multiple of the entry is known. Variables in
-    `fixed` are sizes, not indices.
+    `solution` is empty if only a multiple of the entry is known.
 
     Under ``p == idx[t]`` the factor ``x[idx[t]]`` of a sum over t is ``x[p]``, which leaves the sum, ``exp(w[t]*x[p])``
     is ``exp(w[t]*x[idx[t]])``, a number for each t, and ``w[t]*x[idx[t]]`` stays.
@@ -107,7 +107,7 @@ def _choose_fewest_indices(
     """
 
     def number_of_indices(node: Node) -> int:
-        """Return the number of free indices in `node`, without those in the set ``fixed``."""
+        """Return the number of free indices in `node`, without those in the enclosing function's set ``fixed``."""
         return sum(v not in fixed for v in node.free)
 
     forms: dict[Node, list[Node]] = {}
@@ -152,8 +152,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` without the integer-array entries that the equation ``row`` determines: with ``p[i] == k``, its
-        index ``p[i] + 1`` becomes ``k + 1``. A node that a condition tests is unchanged.
+        """Return `node` without the integer-array entries that the enclosing function's equation ``row`` determines:
+        with ``p[i] == k``, its index ``p[i] + 1`` becomes ``k + 1``. A node that a condition tests is unchanged.
         """
         if node in tested:
             return node

@@ -527,7 +527,7 @@ def _as_int(number: Fraction) -> int:
 
 
 def _number(number: Fraction) -> int | Fraction:
-    """Return an integral fraction as an int; another one unchanged."""
+    """Return the fraction ``number`` as an int if it is integral, otherwise unchanged."""
     return int(number) if number.denominator == 1 else number
 
 
@@ -537,8 +537,8 @@ def _key(powers: Powers) -> Monomial:
 
 
 def _times(one: Term, other: Term) -> Term:
-    """Return the product of two terms: the coefficients are multiplied, the exponents of equal bases are added. Bases
-    with the exponent 0 are left out.
+    """Return the product of the terms ``one`` and ``other``: the coefficients are multiplied, the exponents of equal
+    bases are added. Bases with the exponent 0 are left out.
     """
     powers = dict(one.powers)
     for base, power in other.powers.items():
@@ -549,11 +549,11 @@ def _times(one: Term, other: Term) -> Term:
 def _content_of(
     polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
 ) -> Term:
-    """Return the factor that is taken out of the sum `polynomial`: a number, such as ``2`` for ``2*a + 4*b``, and the
-    common denominator; with `common`, also the common factors.
+    """Return the factor to take out of the sum `polynomial`: a number, ``2`` for ``2*a + 4*b``, and the common
+    denominator; with `common`, also common factors. With `greatest`, all terms must have a divisor that is taken out,
+    except the divisors `cancelled`.
 
-    With `greatest`, a divisor is included only if all terms have it. Divisors in `cancelled` are taken out even if only
-    some terms have them.
+    Divisors in `cancelled` are taken out even if only some terms have them.
     """
     if not polynomial:
         return Term(Fraction(1), {})

@@ -273,8 +273,8 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return the select `part`, or one of its values, without the factors that all its values have in common: ``a
-        if c else b`` for ``x*a if c else x*b``. The caller writes these in front.
+        """Return the select `part`, or one of its values, without the factors in ``common``, those of all values: ``a
+        if c else b`` for ``x*a if c else x*b``. The enclosing function multiplies the result by them.
         """
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
@@ -305,7 +305,9 @@ def _is_finite(factor: Node) -> bool:
 
 
 def _with_product_rules(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` after the rules of `products`, such as ``inv(A) A`` to ``1``; None if none applies."""
+    """Return the product `node` after the rules of `products`, such as ``inv(A) A`` to ``1``; None if none applies.
+    ``facts`` is not used.
+    """
     return with_factors_cancelled(graph, node)
 
 
@@ -462,8 +464,8 @@ def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite the product `node` so that the diagonal of an operand is taken before an elementwise function: ``f(x,
-    y)[i]`` replaces ``f(x[:, None], y)[i, i]``, which needs no matrix. None if `node` has no such operand.
+    """Return the product `node` with the diagonal of an operand taken before an elementwise function: ``f(x, y)[i]``,
+    which needs no matrix, replaces ``f(x[:, None], y)[i, i]``. None if `node` has no such operand.
     """
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))

@@ -167,7 +167,7 @@ def regular_at_zero(
     outer = set(roots)
     whole = _with_entries_of(graph, nodes, arrays, choices)
     accurate = {*choices, *choices.values()}
-    parts = ArithmeticParts(accurate)
+    parts = ArithmeticSubexpressions(accurate)
     found: dict[Node, list[SeriesChoice]] = {}
     for node in reversed(nodes):
         if node in outer:
@@ -283,10 +283,10 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
     return graph.mul((power, *(graph.pow(base, number) for number in numbers)))
 
 
-def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
+def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
     """Return the arguments of `node` that may be replaced by series one by one. If several factors of a product contain
-    exponentials, these factors are left out. `whole` maps each argument to its form without reads, in which
-    exponentials are found.
+    exponentials, leave these out. `whole` maps each argument to its form without reads; `parts` maps nodes to their
+    subexpressions.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels scale
     them together, and need all of them as they are.
@@ -299,7 +299,9 @@ def _separate_arguments(parts: ArithmeticParts, whole: Mapping[Node, Node], node
     return node.args if len(growing) < 2 else [arg for arg in node.args if arg not in growing]
 
 
-def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node]) -> list[SeriesChoice]:
+def by_series(
+    graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node]
+) -> list[SeriesChoice]:
     """Return the power series that replace the formula `node` of an array entry, or terms of it, near 0, where its
     terms cancel. Return [] if no terms cancel, or if `node` has too many functions. ``whole`` maps nodes to their
     formulas, with reads of stored arrays replaced.
@@ -322,11 +324,11 @@ def by_series(graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[N
 
 
 def _is_inside_of_term(
-    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
+    graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
     """Return whether the terms `members`, which cancel, all come from multiplying out a single term of the addition
-    `node`. The series then replaces this term alone. `whole` maps terms to their formulas without reads of stored
-    arrays.
+    `node`, as ``parts`` does it. The series then replaces this term alone. `whole` maps terms to their formulas without
+    reads of stored arrays.
     """
     if node.op != "add":
         return False
@@ -355,7 +357,7 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 
 
 def _by_terms(
-    graph: Graph, parts: ArithmeticParts, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
+    graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
     """Find terms of the addition `node` that cancel near 0 in one of `variables`, the first one that applies, and
     return the choices that replace them there by series; [] if no terms cancel. `whole` maps each term to an equal form
@@ -423,7 +425,7 @@ class Group(NamedTuple):
 
 
 def _first_groups(
-    graph: Graph, parts: ArithmeticParts, addends: Sequence[Node], variables: Sequence[Variable]
+    graph: Graph, parts: ArithmeticSubexpressions, addends: Sequence[Node], variables: Sequence[Variable]
 ) -> list[Group]:
     """Return the groups of `addends` that cancel each other near 0, for the first variable ``u`` in `variables` that
     has such groups; [] if none has. The terms of a group are a common factor times functions of ``u``.
@@ -439,7 +441,7 @@ def _first_groups(
     return []
 
 
-def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Variable) -> list[SeriesTerm]:
+def _terms_in(graph: Graph, parts: ArithmeticSubexpressions, addend: Node, variable: Variable) -> list[SeriesTerm]:
     """Return `addend` as a list of terms ``rest*u**order*f(u)*...`` of a power series in u, the `variable`. The list is
     cached in ``variable``, because many sums have an addend in common. ``parts`` maps nodes to their subexpressions.
     """
@@ -454,11 +456,16 @@ def _terms_in(graph: Graph, parts: ArithmeticParts, addend: Node, variable: Vari
 
 
 def _series_of_group(
-    graph: Graph, parts: ArithmeticParts, terms: Sequence[SeriesTerm], few: Series, rest: Node, variable: Variable
+    graph: Graph,
+    parts: ArithmeticSubexpressions,
+    terms: Sequence[SeriesTerm],
+    few: Series,
+    rest: Node,
+    variable: Variable,
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series, a polynomial in `variable`, replaces
-    it where ``abs(variable)`` is below the radius. None if the terms do not cancel near 0, or if their sum is accurate
-    already. ``few`` has the first coefficients.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series replaces it where ``abs(variable)``
+    is below the radius. None if the terms do not cancel near 0, or if the sum is accurate already. ``few`` has the
+    first coefficients.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -478,8 +485,9 @@ def _series_of_group(
 # ---------------------------------------------------------------------------- far out
 
 
-def variables_far_out(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variable]:
-    """Return the variables ``u = 1/b`` for which `node` may be expanded in a series for large ``b``.
+def variables_far_out(graph: Graph, parts: ArithmeticSubexpressions, node: Node) -> list[Variable]:
+    """Return the variables ``u = 1/b`` for which `node` may be expanded in a series for large ``b``, a scalar or an
+    entry of an array. `parts` maps nodes to their subexpressions.
 
     Sums like ``b + 1`` are ``b*(1 + 1/b)``: their powers and logarithms are those of b times, or plus, a series.
     Logarithms of b have to cancel.
@@ -511,7 +519,7 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 
 
 def _joined_group(
-    graph: Graph, parts: ArithmeticParts, variable: Variable, groups: Mapping[Node, _Terms]
+    graph: Graph, parts: ArithmeticSubexpressions, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
     """Return the `Group` of all terms in `groups`, with the power series in `variable` that replaces their sum near 0.
     `groups` maps common factors to terms. None unless the terms of each group cancel near 0 and their series is known.
@@ -539,16 +547,16 @@ def _joined_group(
     return Group(positions, variable, min(radii), graph.add(near)) if near else None
 
 
-def _letters(parts: ArithmeticParts, node: Node) -> list[Node]:
+def _letters(parts: ArithmeticSubexpressions, node: Node) -> list[Node]:
     """Return the first `MAX_LETTERS` scalars and array entries b that occur in `node` under a power or in a logarithm.
-    They may be large; a series in 1/b is then used.
+    They may be large; a series in 1/b is then used. `parts` maps nodes to their subexpressions.
     """
     sums = [part.args[0] for part in parts.functions(node) if part.op == "pow" or part.data in (sympy.log, log1p)]
     letters = {part: None for inner in sums for part in parts[inner] if part.op in ("read", "scalar")}
     return sorted(letters, key=lambda part: part.id)[:MAX_LETTERS]
 
 
-def _terms_far_out(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> list[SeriesTerm]:
+def _terms_far_out(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: Variable) -> list[SeriesTerm]:
     """Return the term `node` as a list of terms ``rest*u**order*f(u)*...`` for large b, which is ``variable.lead``,
     with ``u = 1/b``; each f has a power series. It is one term, or two for a logarithm of a sum: ``log(b + 1)`` is
     ``log(1 + u) + log(b)``.
@@ -623,7 +631,7 @@ def _is_logarithm(node: Node) -> bool:
 # ---------------------------------------------------------------------------- variables and terms
 
 
-class ArithmeticParts(dict[Node, frozenset[Node]]):
+class ArithmeticSubexpressions(dict[Node, frozenset[Node]]):
     """A dictionary from a node to the set of nodes from which it is computed entry by entry (by arithmetic and scalar
     functions), including itself. Entries are computed on demand; the set is empty if it would have `MAX_NODES` or more
     nodes.
@@ -700,8 +708,10 @@ def _arithmetic(node: Node) -> Sequence[Node]:
     return node.args if node.op in _ARITHMETIC else ()
 
 
-def _variables(graph: Graph, parts: ArithmeticParts, node: Node) -> list[Variable]:
-    """Return the variables ``u`` in which functions in `node` can be expanded as power series, each once."""
+def _variables(graph: Graph, parts: ArithmeticSubexpressions, node: Node) -> list[Variable]:
+    """Return the variables ``u`` in which the functions in `node`, as ``parts`` lists them, can be expanded as power
+    series, each once.
+    """
     found: dict[int, Variable] = {}
     for part in parts.functions(node):
         argument = part.args[0]
@@ -744,7 +754,7 @@ def _base_and_exponent(factor: Node) -> tuple[Node, Number]:
     return (base, exponent.data) if exponent.op == "const" and factor.op == "pow" else (factor, 1)
 
 
-def _term(graph: Graph, parts: ArithmeticParts, node: Node, variable: Variable) -> SeriesTerm:
+def _term(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: Variable) -> SeriesTerm:
     """Return the term `node` as ``rest*u**order*f(u)*...``, where u is the `variable`, the factors f(u) have power
     series, and ``rest`` contains all other factors.
     """

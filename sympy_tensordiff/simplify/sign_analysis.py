@@ -68,7 +68,7 @@ def _index(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 def _scalar(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
     """Return the sign of a scalar symbol from its SymPy assumptions. It is not flat (derivative 0 where it is 0) unless
-    it is positive.
+    it is positive. ``arguments`` is not used.
     """
     symbol = node.data
     return SignFacts(1, True) if symbol.is_positive else SignFacts(0 if symbol.is_nonnegative else -1, False)
@@ -167,8 +167,8 @@ def _guarded(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts
 
 
 def _contraction(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of an einsum, and whether it is flat (derivative 0 where the value is 0). Equal operands with
-    equal labels, as in ``x[i]*x[i]``, count as a square.
+    """Return the sign of an einsum, and whether it is flat (derivative 0 where the value is 0), from those of its
+    ``arguments``. Equal operands with equal labels, as in ``x[i]*x[i]``, count as a square.
     """
     coefficient, inputs, output, extents = node.data
     if is_view(node):

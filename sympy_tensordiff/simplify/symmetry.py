@@ -178,7 +178,7 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
 
     def sort_key(label: Label) -> int:
         """Return the sort key of a label: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
-        the result.
+        the result. The labels of the result are ``output`` of the enclosing function.
         """
         return (0 if label == output[0] else 2) if label in output else 1
 
@@ -249,7 +249,9 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the node that represents all products equal to `node` up to grouping: the first one visited."""
+        """Return the node that represents all products equal to `node` up to grouping: the first one visited, which the
+        dictionary ``first`` of the enclosing function has.
+        """
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
 
@@ -320,7 +322,9 @@ def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         return list(roots)
 
     def in_order(node: Node) -> Node:
-        """Return the entry `node` of a symmetric matrix with its indices in order; other nodes are unchanged."""
+        """Return the entry `node` of a matrix with its indices in order if ``known`` says that the matrix is symmetric;
+        other nodes are unchanged.
+        """
         if node.op != "read" or not known.get(node.args[0]):
             return node
         return graph.read(node.args[0], sorted(node.data, key=form_key))
@@ -362,7 +366,7 @@ def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bo
 
 
 def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
-    """Return the operands of a product with all inner products replaced by their operands; None for more than
+    """Return the operands ``parts`` of a product with all inner products replaced by their operands; None for more than
     `MOST_FACTORS`.
     """
     found, level = list(parts), 0

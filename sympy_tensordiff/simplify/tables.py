@@ -37,11 +37,9 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return the formula `entry`, of a tensor's entry at the indices `axes`, as a sum of reads of new comprehensions
-    (tables), so that each value is computed once. The dense terms share one table; a guarded term gets a smaller one,
-    read under its guard.
-
-    `extents` are the lengths of the axes.
+    """Return the formula `entry`, of a tensor's entry at the indices `axes` within `extents`, as a sum of reads of new
+    comprehensions (tables), so that each value is computed once. The dense terms share one table; a guarded term gets a
+    smaller one, read under its guard.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
@@ -60,8 +58,8 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return the entry at `axes` of a new comprehension over `axes` with the body `entry`, a table that can be stored.
-    Return `entry` itself if it is a number or a read, or if there are no axes.
+    """Return the entry at `axes` of a new comprehension over `axes`, of lengths `extents`, with the body `entry`: a
+    table that can be stored. Return `entry` itself if it is a number or a read, or if there are no axes.
     """
     if not axes or entry.op in ("const", "read"):
         return entry
@@ -130,8 +128,8 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """
 
     def with_cancelled(node: Node) -> Node:
-        """Return the addition `node` with entries of comprehensions replaced by their formulas, as long as terms cancel
-        by that; other nodes unchanged.
+        """Return the addition `node` with entries of comprehensions replaced by their formulas if terms then cancel, so
+        that fewer remain. Other nodes are unchanged.
         """
         for term in node.args if node.op == "add" and not node.shape else ():
             number, core = graph.split_coefficient(term)

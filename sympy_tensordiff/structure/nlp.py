@@ -144,7 +144,7 @@ class NonlinearProgram:
         return self._jacobian.structure(*self._call_arguments(self.x0))
 
     def jacobian(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return the derivatives of the constraints, in the order of `jacobianstructure`."""
+        """Return the derivatives of the constraints at the point ``x``, in the order of `jacobianstructure`."""
         return np.zeros(0) if self._jacobian is None else self._jacobian.values(*self._call_arguments(x))
 
     def hessianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -164,7 +164,9 @@ class NonlinearProgram:
         return self._hessian(*self._lagrangian_arguments(x, own, obj_factor))
 
     def jacobian_operator(self, x: NDArray[Any]) -> Any:
-        """Return the constraints' derivatives as a `StructuredOperator`; raise `ArgumentError` without constraints."""
+        """Return the derivatives of the constraints at the point ``x`` as a `StructuredOperator`; raise `ArgumentError`
+        without constraints.
+        """
         if self._jacobian is None:
             raise ArgumentError("the problem has no constraints")
         return self._jacobian(*self._call_arguments(x))

@@ -125,7 +125,8 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         return BlockOperator(self, (i, j))
 
     def tocsr(self, limit: int = MAX_WRITTEN_ENTRIES) -> Any:
-        """Return all entries as a compressed-row matrix, the dense blocks written out.
+        """Return all entries as a compressed-row matrix, the dense blocks written out. Raise `ArgumentError` if these
+        have more than ``limit`` entries.
 
         Parameters
         ----------

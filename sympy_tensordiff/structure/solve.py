@@ -100,8 +100,9 @@ def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol
 def _solve_by_method(
     operator: LinearOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
 ) -> tuple[Vector, str]:
-    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator``, by the given ``method`` ("auto": the best one).
-    Return ``x`` and a description of the method. ``matrix`` is the sparse part of A plus the shift.
+    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator``, by ``method`` ("auto": the best one) to the
+    relative error ``rtol``. Return ``x`` and a description of the method. ``matrix`` is the sparse part of A plus the
+    shift.
     """
     if method in ("cg", "minres"):
         return _solve_iteratively(operator, b, method, shift, rtol), f"{method}: asked for"
@@ -234,7 +235,9 @@ def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     band[above + _rows(matrix) - columns, columns] = matrix.data
 
     def solve(b: Vector) -> Vector:
-        """Solve the banded system for the right-hand side ``b``."""
+        """Solve the system with the banded matrix of the enclosing function for the right-hand side ``b``, and return
+        the solution.
+        """
         with suppress(np.linalg.LinAlgError):  # not positive definite
             if symmetric:
                 return np.asarray(scipy.linalg.solveh_banded(band[above:], b, lower=True))
@@ -245,8 +248,8 @@ def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a block diagonal matrix whose blocks have equal size; raise `_NotApplicable`
-    for any other matrix.
+    """Return the function that solves with a block diagonal ``matrix`` whose blocks have equal size; raise
+    `_NotApplicable` for any other matrix. ``symmetric`` is not used.
     """
     members = _equal_diagonal_blocks(matrix)
     if members is None:
@@ -269,8 +272,8 @@ def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], V
 
 
 def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a banded matrix that has a few full rows and columns, by the Schur
-    complement; raise `_NotApplicable` for any other matrix.
+    """Return the function that solves with a banded ``matrix`` that has a few full rows and columns, by the Schur
+    complement. ``symmetric`` says that the matrix is symmetric. Raise `_NotApplicable` for any other matrix.
     """
     border = _full_rows_and_columns(matrix)
     if border is None:
@@ -315,8 +318,8 @@ def _solve_dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
 
 
 def _solve_iteratively(operator: LinearOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
-    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator`` by conjugate gradients ("cg") or MINRES,
-    preconditioned by the absolute diagonal, and return ``x``; raise `SingularMatrixError` if the iteration does not
+    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator`` by the `method` "cg" (conjugate gradients) or
+    "minres", up to the relative error `rtol`, and return ``x``. Raise `SingularMatrixError` if the iteration does not
     converge.
     """
     scale = np.abs(operator.diagonal() + shift)

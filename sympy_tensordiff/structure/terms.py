@@ -48,7 +48,7 @@ class _OverTime(Rewriting):
     formulas. Raises `UnsupportedError` for a scan whose states depend on earlier ones.
     """
 
-    def visit_scan(self, expr: Scan, scope: Any) -> Recursion[Any]:
+    def visit_scan(self, expr: Scan, bound_indices: Any) -> Recursion[Any]:
         """Return the scan ``expr`` in index notation: a comprehension over the time if its values are stacked, a sum
         over the time if they are added. Raise `UnsupportedError` if they depend on a state that changes.
         """
@@ -173,14 +173,14 @@ class _EntryExpander(Rewriting):
     written once.
     """
 
-    def visit_entry(self, expr: TensorEntry, scope: Any) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, bound_indices: Any) -> Recursion[Any]:
         """Return the entry of a tensor formula in index notation. An entry of a tensor symbol is returned unchanged."""
         body = expr.tensor.write_out(expr.indices)
-        return expr if body is None else (yield self.visit(body, scope))
+        return expr if body is None else (yield self.visit(body, bound_indices))
 
-    def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def visit_binder(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
         """Return a reduction or comprehension ``expr`` with its body expanded to entries."""
-        body = yield self.visit(expr.body, scope)
+        body = yield self.visit(expr.body, bound_indices)
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
     rules: ClassVar[Rules] = {TensorEntry: visit_entry, Binder: visit_binder}

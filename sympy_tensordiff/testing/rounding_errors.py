@@ -68,7 +68,8 @@ class RoundedOperation:
 
 class Perturbation(Rewriting):
     """Rewrites a formula with a symbol for the unknown rounding error added to each rounded operation, and records a
-    bound of each error as a `RoundedOperation`. ``scope`` has the ranges of the enclosing indices, outermost first.
+    bound of each error as a `RoundedOperation`. ``outer_ranges`` has the ranges of the enclosing indices, outermost
+    first.
     """
 
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
@@ -85,7 +86,7 @@ class Perturbation(Rewriting):
 
     # ------------------------------------------------------------ nodes
 
-    def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def visit(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return `expr` with a symbol for the rounding error added to each rounded operation in it. Arguments of the
         formula, integers and exact numbers are returned unchanged.
         """
@@ -96,7 +97,7 @@ class Perturbation(Rewriting):
         if isinstance(expr, Expr) and expr.is_number:
             weight = 1 if expr.is_Rational or expr.is_Float or expr.is_NumberSymbol else SPECIAL_ERROR
             return self.rounded(expr, expr, weight, sympy.Abs(expr), ())
-        return (yield super().visit(expr, scope))
+        return (yield super().visit(expr, outer_ranges))
 
     def is_exact(self, expr: Any) -> bool:
         """Whether `expr` has no rounding error of its own: it is an argument of the formula, an integer, or a number
@@ -108,28 +109,30 @@ class Perturbation(Rewriting):
             return _is_dyadic(expr)
         return bool(expr.is_integer) and not expr.atoms(sympy.Function)
 
-    def addition(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def addition(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return an addition plus a symbol for its unknown rounding error. For three or more terms its bound contains
         the absolute values of all terms, because partial sums may be larger than the result.
         """
-        args = yield self.all(expr.args, scope)
+        args = yield self.all(expr.args, outer_ranges)
         roundings = len(expr.args) - 1
         size = sympy.Abs(expr) if roundings == 1 else sympy.Add(*map(sympy.Abs, expr.args))
-        return self.rounded(expr, sympy.Add(*args), roundings, size, scope)
+        return self.rounded(expr, sympy.Add(*args), roundings, size, outer_ranges)
 
-    def product(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def product(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return the product ``expr``, with rewritten factors, plus a symbol for its rounding error; no symbol if all
         factors but one are powers of 2.
         """
-        args = yield self.all(expr.args, scope)
+        args = yield self.all(expr.args, outer_ranges)
         exact = [arg for arg in expr.args if _is_power_of_two(arg)]
-        return self.rounded(expr, sympy.Mul(*args), max(len(expr.args) - len(exact) - 1, 0), sympy.Abs(expr), scope)
+        return self.rounded(
+            expr, sympy.Mul(*args), max(len(expr.args) - len(exact) - 1, 0), sympy.Abs(expr), outer_ranges
+        )
 
-    def power(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def power(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return the power ``expr``, with rewritten base and exponent, plus a symbol for its rounding error. The bound
         of the error is that of repeated products or roots, or of the function `pow`.
         """
-        base, exponent = yield self.all(expr.args, scope)
+        base, exponent = yield self.all(expr.args, outer_ranges)
         own = expr.exp
         if own.is_Integer or (own.is_Rational and own.q == 2 and abs(own) < 16):
             weight: Any = abs(int(own.p)) - int(own.q == 1) + int(own.p < 0)
@@ -137,59 +140,59 @@ class Perturbation(Rewriting):
             weight = ELEMENTARY_ERROR
             if own.is_number and not _is_dyadic(own):
                 weight += sympy.Abs(own * sympy.log(sympy.Abs(expr.base)))
-        return self.rounded(expr, base**exponent, weight, sympy.Abs(expr), scope)
+        return self.rounded(expr, base**exponent, weight, sympy.Abs(expr), outer_ranges)
 
-    def function(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def function(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return the function call ``expr``, with rewritten arguments, plus a symbol for the rounding error of its
         value.
         """
         if isinstance(expr, AppliedUndef):
             raise UnsupportedError(f"error_bound: {expr.func} has only a name, and no bound of its error is known")
-        args = yield self.all(expr.args, scope)
-        return self.rounded(expr, expr.func(*args), record_of(expr.func).error, sympy.Abs(expr), scope)
+        args = yield self.all(expr.args, outer_ranges)
+        return self.rounded(expr, expr.func(*args), record_of(expr.func).error, sympy.Abs(expr), outer_ranges)
 
-    def choice(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def choice(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return the `Piecewise` ``expr`` with a symbol for the rounding error in each rounded operation of its values;
         its conditions are unchanged.
         """
-        values = yield self.all([pair.args[0] for pair in expr.args], scope)
+        values = yield self.all([pair.args[0] for pair in expr.args], outer_ranges)
         pairs = [(value, pair.args[1]) for value, pair in zip(values, expr.args, strict=True)]
         return sympy.Piecewise(*pairs, evaluate=False)
 
-    def reduction(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def reduction(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return a sum or product, with its body rewritten, plus a symbol for its unknown rounding error; ``n`` terms
         need ``n - 1`` rounded operations. For a maximum or minimum, only the body is rewritten.
         """
-        expr = self.with_new_indices(expr, scope)
-        inner = (*scope, *expr.ranges())
+        expr = self.with_new_indices(expr, outer_ranges)
+        inner = (*outer_ranges, *expr.ranges())
         body = yield self.visit(expr.body, inner)
         new = with_args(expr, (body, *expr.args[1:]))
         if isinstance(expr, (IndexedMax, IndexedMin)):
             return new
         is_product = isinstance(expr, IndexedProduct)
         size = sympy.Abs(expr) if is_product else IndexedSum(sympy.Abs(expr.body), *expr.limits)
-        return self.rounded(expr, new, _count(expr) - 1, size, scope)
+        return self.rounded(expr, new, _count(expr) - 1, size, outer_ranges)
 
-    def entry(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def entry(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return the tensor entry ``expr`` with symbols for the rounding errors in the formula of the tensor; its
         indices are unchanged.
         """
         if isinstance(expr.tensor, Scan):
-            return (yield from self.of_scan(expr, scope))
+            return (yield from self.of_scan(expr, outer_ranges))
         if not isinstance(expr.tensor, TensorComprehension):
             raise UnsupportedError(f"error_bound: the errors of {expr.tensor} depend on how it is computed")
-        tensor = self.with_new_indices(expr.tensor, scope)
-        body = yield self.visit(tensor.body, (*scope, *tensor.ranges()))
+        tensor = self.with_new_indices(expr.tensor, outer_ranges)
+        body = yield self.visit(tensor.body, (*outer_ranges, *tensor.ranges()))
         return TensorEntry(TensorComprehension(body, *tensor.limits), *expr.args[1:])
 
-    def recurrence(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def recurrence(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return the recurrence (scan) ``expr`` with a symbol added for each rounding error in its steps, initial
         values and sequences. Raise `UnsupportedError` if it is inside another recurrence or depends on the indices
-        bound in ``scope``.
+        bound in ``outer_ranges``.
         """
         if expr in self.scans:
             return self.scans[expr]
-        if self.scan is not None or not expr.free_symbols.isdisjoint(limit[0] for limit in scope):
+        if self.scan is not None or not expr.free_symbols.isdisjoint(limit[0] for limit in outer_ranges):
             raise UnsupportedError(f"error_bound: the recurrence {expr} depends on indices or steps around it")
         outer = []
         for part in expr.outer:
@@ -207,7 +210,7 @@ class Perturbation(Rewriting):
         self.scans[expr] = Scan(expr.kind, value, states, rows, expr.time, expr.length, expr.reverse)
         return self.scans[expr]
 
-    def whole(self, part: Any, scope: Any) -> Recursion[Any]:
+    def whole(self, part: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return ``part``, a scalar or whole tensor in a step of a recurrence, in index notation with symbols for the
         rounding errors in its entries.
         """
@@ -215,16 +218,16 @@ class Perturbation(Rewriting):
             return part
         written = part.rewrite(IndexedSum)
         if not shape_of(part):
-            return (yield self.visit(written, scope))
+            return (yield self.visit(written, outer_ranges))
         if isinstance(written, Scan):
-            return (yield self.visit(written, scope))
+            return (yield self.visit(written, outer_ranges))
         if not isinstance(written, TensorComprehension):
             written = table_of(written)
-        written = self.with_new_indices(written, scope)
-        body = yield self.visit(written.body, (*scope, *written.ranges()))
+        written = self.with_new_indices(written, outer_ranges)
+        body = yield self.visit(written.body, (*outer_ranges, *written.ranges()))
         return TensorComprehension(body, *written.limits)
 
-    def of_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def of_scan(self, expr: Any, outer_ranges: Any) -> Recursion[Any]:
         """Return ``expr``, an entry of a recurrence, with symbols for the recurrence's rounding errors; the indices of
         the entry are unchanged.
         """
@@ -245,9 +248,11 @@ class Perturbation(Rewriting):
         places = [k - low for (k, *_), low in zip(inner, lows, strict=True)]
         return TensorEntry(self.scan.result("stack", row), limits[0][0], *places)
 
-    def with_new_indices(self, binder: Any, scope: tuple[IndexRange, ...]) -> Any:
-        """Return `binder`, a sum or comprehension, with new names for its indices that ``scope`` binds already."""
-        around = {*self.indices, *(limit[0] for limit in scope)}
+    def with_new_indices(self, binder: Any, outer_ranges: tuple[IndexRange, ...]) -> Any:
+        """Return `binder`, a sum or comprehension, with new names for those of its indices that occur in
+        ``outer_ranges``.
+        """
+        around = {*self.indices, *(limit[0] for limit in outer_ranges)}
         renamed = {}
         for index in around.intersection(binder.variables):
             name = next(name for n in count(1) if (name := f"{index.name}_{n}") not in self.names)
@@ -255,7 +260,7 @@ class Perturbation(Rewriting):
             renamed[index] = sympy.Symbol(name, integer=True)
         return binder.xreplace(renamed) if renamed else binder
 
-    def other(self, expr: Any, scope: Any) -> Any:
+    def other(self, expr: Any, outer_ranges: Any) -> Any:
         """Raise `UnsupportedError` for ``expr``, for whose class no bound of the rounding error is known."""
         raise UnsupportedError(f"error_bound: the errors of {expr} depend on how it is computed")
 
@@ -277,23 +282,23 @@ class Perturbation(Rewriting):
 
     # ------------------------------------------------------------ unknowns
 
-    def rounded(self, part: Any, value: Any, weight: Any, size: Any, scope: tuple[IndexRange, ...]) -> Any:
+    def rounded(self, part: Any, value: Any, weight: Any, size: Any, outer_ranges: tuple[IndexRange, ...]) -> Any:
         """Return `value`, the result of the operation ``part``, plus a symbol for its absolute rounding error, and
-        record that this error is at most ``weight*size`` roundoffs. Return `value` alone if ``weight`` is 0. ``scope``
-        contains the ranges of the enclosing indices.
+        record that this error is at most ``weight*size`` roundoffs. Return `value` alone if ``weight`` is 0.
+        ``outer_ranges`` contains the ranges of the enclosing indices.
         """
         if weight == 0:
             return value
         symbols = part.free_symbols
         in_steps = self.scan is not None and not symbols.isdisjoint(self.scan.bound)
-        used = [limit for limit in scope if limit[0] in symbols or (in_steps and limit[0] == self.scan.time)]
+        used = [limit for limit in outer_ranges if limit[0] in symbols or (in_steps and limit[0] == self.scan.time)]
         limits, offsets, extents = [], [], []
         for n, (index, low, high) in enumerate(used):
             kept = {limit[0] for limit in used[:n]}
-            ends = [_outermost(end, scope, kept, is_low) for end, is_low in ((low, True), (high, False))]
+            ends = [_outermost(end, outer_ranges, kept, is_low) for end, is_low in ((low, True), (high, False))]
             limits.append(IndexRange(index, *ends))
             first, last = (
-                _outermost(end, scope, set(), is_low) for end, is_low in zip(ends, (True, False), strict=True)
+                _outermost(end, outer_ranges, set(), is_low) for end, is_low in zip(ends, (True, False), strict=True)
             )
             offsets.append(first)
             extents.append(last - first + 1)
@@ -336,12 +341,12 @@ def _count(reduction: Any) -> Any:
     return total
 
 
-def _outermost(end: Any, scope: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
-    """Return the smallest (`is_low`) or largest value of `end`, an affine form, when the indices in ``scope`` vary in
-    their ranges. The indices in `kept` are not varied: they remain in the result.
+def _outermost(end: Any, outer_ranges: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
+    """Return the smallest (`is_low`) or largest value of `end`, an affine form, when the indices in ``outer_ranges``
+    vary in their ranges. The indices in `kept` are not varied: they remain in the result.
     """
     end = sympy.sympify(end)
-    for index, low, high in reversed(scope):
+    for index, low, high in reversed(outer_ranges):
         if index in end.free_symbols and index not in kept:
             slope = end.coeff(index)
             if not slope.is_Integer or (end - slope * index).has(index):
@@ -372,20 +377,20 @@ class Restriction(Rewriting):
         super().__init__()
         self.unknowns = {operation.unknown for operation in sweep.operations}
 
-    def symbol(self, expr: Any, scope: Any) -> Any:
+    def symbol(self, expr: Any, outer_ranges: Any) -> Any:
         """Return 0 for a symbol of an unknown error; any other symbol unchanged."""
         return sympy.S.Zero if expr in self.unknowns else expr
 
-    def entry(self, expr: Any, scope: Any) -> Any:
+    def entry(self, expr: Any, outer_ranges: Any) -> Any:
         """Return 0 if ``expr`` is an entry of a tensor of unknown rounding errors. In an entry of another tensor,
         replace the unknown errors by 0.
         """
         if expr.tensor in self.unknowns:
             return sympy.S.Zero
-        args = yield self.all(expr.args, scope)
+        args = yield self.all(expr.args, outer_ranges)
         return with_args(expr, args)
 
-    def recurrence(self, expr: Any, scope: Any) -> Any:
+    def recurrence(self, expr: Any, outer_ranges: Any) -> Any:
         """Return the recurrence ``expr`` without the sequences that stand for unknown rounding errors: these are set to
         0 in its steps.
         """
@@ -394,7 +399,7 @@ class Restriction(Rewriting):
         zero = {one: FilledTensor(0, shape_of(one)) if shape_of(one) else sympy.S.Zero for one in gone}
         value, *updates = [step.xreplace(zero) for step in expr.steps]
         kept = [pair for pair in expr.sequences if pair not in rows]
-        outer = yield self.all([*(state.initial for state in expr.states), *(one for _, one in kept)], scope)
+        outer = yield self.all([*(state.initial for state in expr.states), *(one for _, one in kept)], outer_ranges)
         states = [State(s.variable, initial, new) for s, initial, new in zip(expr.states, outer, updates, strict=False)]
         sequences = zip((variable for variable, _ in kept), outer[len(states) :], strict=True)
         return Scan(expr.kind, value, states, [*sequences], expr.time, expr.length, expr.reverse)

@@ -101,7 +101,7 @@ def random_values(
     generator = random.Random(seed)
 
     def draw() -> Fraction | float:
-        """Draw one random rational or float between ``low`` and ``high``."""
+        """Draw one random rational or float between the enclosing function's ``low`` and ``high``."""
         if kind == "float":
             return generator.uniform(low, high)
         odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1
@@ -177,8 +177,8 @@ Interval = tuple[int | None, int | None]
 
 
 def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = None) -> dict[str, tuple[int, int]]:
-    """Return a dictionary from each integer tensor used as an index to the smallest and largest value of its entries,
-    for drawing random ones.
+    """Return a dictionary from each integer tensor used as an index in ``expressions`` to the smallest and largest
+    value of its entries, for drawing random ones.
 
     Parameters
     ----------

@@ -43,8 +43,8 @@ def with_joined_sums(
         return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
-        """Return the statements that replace `statement` when accumulators are joined to a common one: updates of a
-        joined accumulator go to the common one, and its definition is dropped. Other statements are unchanged.
+        """Return the statements that replace `statement` when the accumulators in ``joined`` are joined to a common
+        one: updates go to the common one, and definitions are dropped. Other statements are unchanged.
         """
         if not isinstance(statement, Set) or statement.name not in joined:
             return (statement,)

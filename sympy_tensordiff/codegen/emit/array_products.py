@@ -15,7 +15,7 @@ from string import ascii_letters
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span, sort_conditions
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, slope_along
+from sympy_tensordiff.codegen.emit.array_scalars import PrintingContext, slope_along
 from sympy_tensordiff.codegen.emit.array_sums import WINDOW_BLOCK_FACTOR, Additions, calls_user_function, reduce_copies
 from sympy_tensordiff.codegen.emit.forms import PRODUCT, TextBlock
 from sympy_tensordiff.codegen.ir.facts import condition_of, loop_rows
@@ -33,9 +33,9 @@ _MAX_FACTORS = 8
 """The most factors of a sum for which arrangements are compared."""
 
 
-def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
-    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call. Return False, and print
-    nothing, for other loops.
+def print_product(loop: Loop, frame: PrintingContext, additions: Additions) -> bool:
+    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call in the context ``frame``,
+    which ``additions`` adds to ``s``. Return False, and print nothing, for other loops.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -71,10 +71,10 @@ def print_product(loop: Loop, frame: Frame, additions: Additions) -> bool:
     return True
 
 
-def print_split_product(add: Set, frame: Frame, additions: Additions) -> bool:
-    """Print ``s += a*b`` as one ``einsum`` call, if a and b vary along different dimensions, and return True. Return
-    False, and print nothing, for other additions, and for libraries without a compiler that fuses sums with their
-    terms.
+def print_split_product(add: Set, frame: PrintingContext, additions: Additions) -> bool:
+    """Print ``add``, an addition to a sum, ``s += a*b``, as one ``einsum`` call in ``frame`` and return True. Return
+    False, and print nothing, if a and b do not vary along different dimensions, or if the library has no compiler that
+    fuses sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only. So does a condition within the product if the
     other factors are polynomials of arguments, which have no poles.
@@ -195,7 +195,7 @@ class _SumOfProducts:
     ``einsum``, and prints them.
     """
 
-    def __init__(self, frame: Frame, add: Set, additions: Additions) -> None:
+    def __init__(self, frame: PrintingContext, add: Set, additions: Additions) -> None:
         self.frame = frame
         self.add = add
         self.additions = additions
@@ -388,10 +388,12 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
     return None
 
 
-def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> tuple[Loop, list[str]] | None:
-    """Return ``(sum, tests)`` for a sum `loop` over a range that depends on the entry, such as ``j <= i``: a sum over
-    the range of `wide`, which contains all these ranges, with additional terms 0, and tests that the factors are
-    finite. None if there is no such sum.
+def over_widest_range(
+    loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions
+) -> tuple[Loop, list[str]] | None:
+    """Return ``(sum, tests)`` for a sum `loop` over a range that depends on the entry of ``frame``, such as ``j <= i``:
+    a sum over the range of `wide`, which contains all these ranges, with additional terms 0, and tests that the factors
+    are finite. None if ``additions`` finds no such sum.
 
     The tests are texts; they are needed since ``0*inf`` is nan.
     """
@@ -423,10 +425,10 @@ def over_widest_range(loop: Loop, wide: Loop, frame: Frame, additions: Additions
     return replace(wide, body=(replace(add, value=value),)), conditions
 
 
-def print_window(loop: Loop, wide: Loop, frame: Frame, additions: Additions) -> bool:
+def print_window(loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions) -> bool:
     """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range is limited by the ends of x, as one library
-    call. Return False, and print nothing, for other loops. ``wide`` is `loop` with one range that contains those at all
-    entries.
+    call in the context ``frame``, by ``additions``. Return False, and print nothing, for other loops. ``wide`` is
+    `loop` with one range that contains those at all entries.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

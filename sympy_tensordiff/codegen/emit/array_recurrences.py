@@ -93,8 +93,8 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return body
 
     def without_empty_products(value: Scalar) -> Scalar:
-        """Simplify factors that are known to be 1. A name in ``neutral``, whose product has no factors there, becomes
-        1; a product loses its factors 1. Other values are unchanged.
+        """Return 1 for a name in ``neutral`` of the enclosing function, a product that has no factors there, and a
+        product without its factors 1. Other values are unchanged.
         """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]

@@ -47,7 +47,7 @@ from sympy_tensordiff.integer.rows import Rows
 _INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
-class Frame(NamedTuple):
+class PrintingContext(NamedTuple):
     """The context in which a statement is printed as array code: the vectorised dimensions (``lanes``), the mask of
     entries whose values count, the block of text to append to, and the constraints that hold.
 
@@ -61,7 +61,7 @@ class Frame(NamedTuple):
     context: Rows
     mask: Scalar | None = None
 
-    def child(self, head: str, known: Rows = ()) -> Frame:
+    def child(self, head: str, known: Rows = ()) -> PrintingContext:
         """Return the frame (the vectorised dimensions, the mask and the place of code) of an indented block below
         ``head``, in which the constraints ``known`` hold as well.
         """
@@ -96,7 +96,7 @@ class VectorPrinter(ScalarPrinter):
         self.shapes = dict(prover.shapes)
         self.bare = bare
         self.lanes = Lanes(())
-        self.frame = Frame(self.lanes, TextBlock(), (), ())
+        self.frame = PrintingContext(self.lanes, TextBlock(), (), ())
         self.context: Rows = ()
         self.masks: tuple[Scalar, ...] = ()
         self.stored: dict[str, StoredValue] = {}
@@ -116,7 +116,7 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ lanes
 
     @contextmanager
-    def inside(self, frame: Frame) -> Iterator[None]:
+    def inside(self, frame: PrintingContext) -> Iterator[None]:
         """Context manager: values printed inside of it are arrays over the dimensions of ``frame``. Arrays of indices
         that they need are defined at the present end of the frame's block.
         """
@@ -291,7 +291,9 @@ class VectorPrinter(ScalarPrinter):
         return self.prover.unproved_bounds(load, self.context) if self.masks else []
 
     def is_view(self, load: Load) -> bool:
-        """Return whether a read can be printed as a slice or view of its array, so that no entries are copied."""
+        """Return whether the read ``load`` can be printed as a slice or view of its array, so that no entries are
+        copied.
+        """
         return self._strides([self.lanes.image(form) for form in load.index]) is not None
 
     def view_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
@@ -372,9 +374,9 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes and index arrays
-        along the others: ``x[rows, :]``. Return None if no axis can be read by a slice, or if the axes with index
-        arrays are not adjacent.
+        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes of the lengths
+        ``extents`` and index arrays along the others: ``x[rows, :]``. None if no axis has a slice, or if those with
+        index arrays are not adjacent.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -416,8 +418,8 @@ class VectorPrinter(ScalarPrinter):
         return entries
 
     def slice_text(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
-        """Return a slice like ``2:n:3`` of an axis: it begins at ``start`` and has the stride ``step`` and one entry
-        per value of ``dim``.
+        """Return a slice like ``2:n:3`` of an axis of the length ``extent``: it begins at ``start`` and has the stride
+        ``step`` and one entry per value of ``dim``.
         """
         stop = start + step * (dim.length - 1) + 1
         if step == 1 and start == Affine.of(0) and stop == extent:
@@ -570,8 +572,8 @@ class VectorPrinter(ScalarPrinter):
         return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return the text of a choice and its precedence: ``np.where(...)`` if the condition differs between entries,
-        else a conditional expression.
+        """Return ``(text, precedence)`` of a choice: ``np.where(condition, value, otherwise)`` if the condition differs
+        between entries, else a conditional expression.
         """
         varies = self.varies(Operation("select", (condition, value, otherwise)))
         if not varies and (not self.dialect.is_pure or is_static(condition)):

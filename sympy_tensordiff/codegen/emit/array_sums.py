@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span, SpanEnds, sort_conditions
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
+from sympy_tensordiff.codegen.emit.array_scalars import PrintingContext, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, SUM, UNARY, FormPrinter, TextBlock, tuple_text
@@ -73,7 +73,7 @@ class Narrowing:
         self.prover = prover
         self.has_blocks = False
 
-    def restrict_lanes(self, frame: Frame, rows: Rows) -> Frame:
+    def restrict_lanes(self, frame: PrintingContext, rows: Rows) -> PrintingContext:
         """Return the frame (the vectorised dimensions, the mask and the code block) for those entries of ``frame`` at
         which ``rows`` hold. Conditions narrow the ranges of dimensions, or become an ``if`` or a mask.
         """
@@ -98,7 +98,7 @@ class Narrowing:
         self.values.add_mask(mask, found.mask, frame.mask)
         return frame._replace(mask=Name(mask))
 
-    def _narrow_span(self, frame: Frame, axis: str, wanted: SpanEnds) -> Frame:
+    def _narrow_span(self, frame: PrintingContext, axis: str, wanted: SpanEnds) -> PrintingContext:
         """Return `frame` with the index ``axis`` restricted to values within the bounds ``wanted``. Code printed in
         this frame runs only if there are such values.
 
@@ -112,7 +112,7 @@ class Narrowing:
 
     # ------------------------------------------------------------------------ loops
 
-    def widest(self, loop: Loop, frame: Frame) -> Loop:
+    def widest(self, loop: Loop, frame: PrintingContext) -> Loop:
         """Return ``loop`` with a range that is the same for all entries of an array and contains the range of each: ``j
         < n`` for ``j <= i``. ``frame`` has the dimensions of the array.
         """
@@ -129,9 +129,9 @@ class Narrowing:
 
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
-    def _furthest(self, form: Affine, name: str, sign: int, frame: Frame) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of `form` over all entries. If this is not an affine form,
-        append a line that computes it, and return a new variable with a name like ``name``.
+    def _furthest(self, form: Affine, name: str, sign: int, frame: PrintingContext) -> Affine:
+        """Return the greatest (``sign`` 1) or least value of `form` over all entries of arrays in ``frame``. If this is
+        not an affine form, append a line that computes it, and return a new variable with a name like ``name``.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -150,7 +150,7 @@ class Narrowing:
             frame.block.line(f"{variable} = np.{function}({text(image)})")
         return Affine.variable(variable)
 
-    def span(self, frame: Frame, loop: Loop) -> tuple[Span, Frame]:
+    def span(self, frame: PrintingContext, loop: Loop) -> tuple[Span, PrintingContext]:
         """Return ``(range, frame)`` for a loop that is printed as one array operation, since its bounds are the same
         for all entries. ``frame`` is the context in which to print its body, which runs only if the range is not empty.
         """
@@ -160,7 +160,9 @@ class Narrowing:
         frame = self.if_nonempty(frame, low, stop)
         return Span(loop.variable, low, stop), frame._replace(context=frame.context + loop_rows(loop))
 
-    def blocks(self, frame: Frame, span: Span, others: Sequence[Span], times: int = 1) -> tuple[Span, Frame]:
+    def blocks(
+        self, frame: PrintingContext, span: Span, others: Sequence[Span], times: int = 1
+    ) -> tuple[Span, PrintingContext]:
         """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
         entries, if possible. Return the range of one block and the frame inside the loop; ``span`` and ``frame`` if no
         loop is needed.
@@ -195,7 +197,7 @@ class Narrowing:
                 kept.append(form)
         return kept
 
-    def if_nonempty(self, frame: Frame, low: Affine, stop: Affine) -> Frame:
+    def if_nonempty(self, frame: PrintingContext, low: Affine, stop: Affine) -> PrintingContext:
         """Open an ``if`` block that runs only if ``low < stop``, and return the frame (the context for printing) inside
         of it. If the condition is known to hold, open no block and return `frame` itself.
         """
@@ -204,7 +206,9 @@ class Narrowing:
             return frame
         return frame.child(f"if {self.values.condition(some)}:", (some,))
 
-    def _extreme(self, frame: Frame, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Frame]:
+    def _extreme(
+        self, frame: PrintingContext, name: str, forms: list[Affine], sign: int
+    ) -> tuple[Affine, PrintingContext]:
         """Return ``(form, frame)``: the maximum (``sign`` 1) or minimum (-1) of the integer `forms`, and the frame for
         code that uses it. Unless one form is proved to be extreme, print the assignment of a new variable, named like
         ``name``.
@@ -237,7 +241,8 @@ def _without_data(form: Affine, sign: int) -> Affine:
 
 def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
     """Return the bounds of `loop` that differ between the entries of a vectorised result: they contain the index of a
-    vectorised dimension, as ``j <= i`` does. In a pure dialect, bounds with an entry of an integer array count, too.
+    vectorised dimension in ``lanes``, as ``j <= i`` does. In a pure dialect, bounds with an entry of an integer array
+    count, too.
     """
     rows = lanes.varying_rows(loop_rows(loop))
     if not dialect.is_pure:
@@ -246,8 +251,8 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Find the first constraint in `rows` that contains one vectorised dimension, reads no data, and shares this
-    dimension with no other constraint. Return ``((constraint,), others)``; ``((), ())`` if there is none.
+    """Find the first constraint in `rows` with one vectorised dimension of ``lanes``, without data, whose dimension is
+    in no other constraint. Return ``((constraint,), others)``; ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -310,13 +315,13 @@ class Additions:
                     return False
         return True
 
-    def applies_to_all_lanes(self, name: str, frame: Frame) -> bool:
+    def applies_to_all_lanes(self, name: str, frame: PrintingContext) -> bool:
         """Return whether the accumulator ``name`` has the same mask as `frame`, the context of the current code. An
         addition to it then needs no further mask.
         """
         return frame.mask == self.values.stored[name].mask
 
-    def single_addition(self, body: Sequence[Statement], frame: Frame) -> Set | None:
+    def single_addition(self, body: Sequence[Statement], frame: PrintingContext) -> Set | None:
         """Return the only statement of ``body`` if it is an addition that needs no mask; else None."""
         is_one = len(body) == 1 and is_addition(body[0]) and self.applies_to_all_lanes(body[0].name, frame)
         return body[0] if is_one and isinstance(body[0], Set) else None
@@ -327,7 +332,7 @@ class Additions:
         """
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
-    def add(self, name: str, value: Scalar, reduction: Reduction, frame: Frame) -> None:
+    def add(self, name: str, value: Scalar, reduction: Reduction, frame: PrintingContext) -> None:
         """Append code that updates the accumulator ``name`` by ``value``: adds it or, as `reduction` says, multiplies
         or takes the maximum or minimum. `value` is first reduced along the dimensions that the accumulator does not
         have.
@@ -341,12 +346,11 @@ class Additions:
         self.update(name, text, reduction, frame, varies)
 
     def update(
-        self, name: str, text: str, reduction: Reduction, frame: Frame, varies: frozenset[Span] = frozenset()
+        self, name: str, text: str, reduction: Reduction, frame: PrintingContext, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append a line that combines the accumulator ``name`` with ``text``, an array expression of the same
-        dimensions: ``s += text`` for a sum, or the product, maximum or minimum that `reduction` says.
-
-        ``varies`` are dimensions along which the text has entries, as far as that is known.
+        """Append a line to ``frame`` that combines the accumulator ``name`` with the array expression ``text``, as
+        `reduction` says: ``s += text`` for a sum. ``varies`` are the dimensions along which the text is known to have
+        entries.
         """
         function, operator = FUNCTIONS[reduction]
         if self.values.dialect.is_pure:
@@ -364,9 +368,11 @@ class Additions:
             target += "[...]"
         frame.block.line(f"{target} {operator}= {text}" if operator else f"{target} = {function}({target}, {text})")
 
-    def _reduction_text(self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: Frame) -> str:
-        """Return the text of the reduction of ``value`` over the dimensions ``summed``, which are the outermost
-        ones.
+    def _reduction_text(
+        self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: PrintingContext
+    ) -> str:
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``, the outermost ones of
+        ``frame``.
         """
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]
@@ -433,7 +439,7 @@ class Additions:
         return [dim for dim in dict.fromkeys([*own, *lanes.dims]) if dim in dims]
 
     def _reduced_in_order(
-        self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: Frame
+        self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: PrintingContext
     ) -> str:
         """Return the text of the reduction of ``value`` over the dimensions ``summed``. The array of its terms is
         computed with the axes in the given `order`, so that memory is read contiguously.
@@ -447,7 +453,9 @@ class Additions:
         with self.values.inside(frame._replace(lanes=Lanes(lanes.dims[len(summed) :], lanes.images))):
             return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
 
-    def _in_whole(self, name: str, text: str, reduction: Reduction, frame: Frame) -> tuple[str, frozenset[Span]]:
+    def _in_whole(
+        self, name: str, text: str, reduction: Reduction, frame: PrintingContext
+    ) -> tuple[str, frozenset[Span]]:
         """Return ``(new text, dimensions)`` for adding the array ``text`` to a part of the accumulator ``name``. The
         new text is the array padded to the shape of the accumulator, by values that change nothing (0 in a sum); it
         varies along the ``dimensions``.
@@ -473,7 +481,7 @@ class Additions:
             spans.append(tuple_text(map(form, forms)) if is_part else "None")
         return f"spread({', '.join([text, initial_value_text(reduction), *spans])})", frozenset(wanted_dims)
 
-    def _target(self, name: str, frame: Frame) -> str:
+    def _target(self, name: str, frame: PrintingContext) -> str:
         """Return the text of the accumulator ``name`` on the left of an update: its name, or a slice such as ``s[1:]``
         if the dimensions of ``frame`` (the vectorised loops) cover only a part of its array.
         """
@@ -487,13 +495,12 @@ class Additions:
 
     # ------------------------------------------------------------------------ running reductions
 
-    def print_running_reduction(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
+    def print_running_reduction(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
         """Append code for ``loop`` as one pass of NumPy's ``accumulate`` and return True, if it is a running sum or
-        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is the loop over one range that
-        contains those of all entries.
+        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is a loop over the values of k
+        for all p.
 
-        ``prod_{k < p} x[k]`` for all ``p`` is one pass along ``x``. Nothing is subtracted again, so that infinities and
-        nan only reach the entries that contain them. Return False for any other loop.
+        Nothing is subtracted again, so that infinities and nan only reach the entries that contain them.
         """
         lanes, add = frame.lanes, self.single_addition(loop.body, frame)
         tied = tied_rows(loop, lanes, self.values.dialect)
@@ -535,7 +542,7 @@ class Additions:
         frame.block.slot(lines)
         return True
 
-    def reads_outside(self, value: Scalar, frame: Frame) -> list[Load]:
+    def reads_outside(self, value: Scalar, frame: PrintingContext) -> list[Load]:
         """Return the reads in ``value`` that may be out of bounds in the context ``frame``."""
         loads = dict.fromkeys(part for part in subexpressions(value) if isinstance(part, Load))
         return [load for load in loads if self.values.prover.unproved_bounds(load, frame.context)]

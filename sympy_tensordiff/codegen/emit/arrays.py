@@ -34,7 +34,7 @@ from sympy_tensordiff.codegen.emit.array_products import (
     print_window,
 )
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
-from sympy_tensordiff.codegen.emit.array_scalars import Frame, StoredValue, VectorPrinter, slope_along
+from sympy_tensordiff.codegen.emit.array_scalars import PrintingContext, StoredValue, VectorPrinter, slope_along
 from sympy_tensordiff.codegen.emit.array_sums import (
     FUNCTIONS,
     SHORTEST_LENGTH,
@@ -130,7 +130,7 @@ def block_constant(pieces: Iterable[str]) -> str:
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
     """Return the texts of the NumPy functions of a recurrence: first those of its steps, and last the function that
-    runs the loop.
+    runs the loop. ``names`` has the names in the text.
     """
     return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
 
@@ -249,7 +249,7 @@ class KernelPrinter:
         inner.line(f'"""{task.replace("Fill", "Return") if self.dialect.is_pure else task}."""')
         if not self.dialect.is_pure:
             inner.line(f"real = {self.names(self.kernel.array)}.dtype.type")
-        frame = whole = Frame(self.root, inner, (), axis_rows(self.kernel, self.values.shapes))
+        frame = whole = PrintingContext(self.root, inner, (), axis_rows(self.kernel, self.values.shapes))
         for extent in self.box:  # slices with negative ends and views of negative lengths mean something else
             frame = self.narrowing.if_nonempty(frame, Affine.of(0), extent)
         body = self.kernel.body
@@ -280,7 +280,7 @@ class KernelPrinter:
         self.passed = [name for name in (*self.passed, *self.dialect.preamble) if name in words]
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
-    def with_mask(self, frame: Frame, condition: Scalar) -> Frame:
+    def with_mask(self, frame: PrintingContext, condition: Scalar) -> PrintingContext:
         """Return `frame` (where lines of code go, and the mask under which they compute) with the mask `condition`
         added. The line that defines the mask is printed at its first use.
         """
@@ -303,8 +303,10 @@ class KernelPrinter:
         """Return the text of an array of the kernel's shape whose entries are all equal to ``text``."""
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
-    def print_body(self, body: tuple[Statement, ...], frame: Frame) -> None:
-        """Print statements as array operations, whose dimensions are the vectorised loops of the context ``frame``."""
+    def print_body(self, body: tuple[Statement, ...], frame: PrintingContext) -> None:
+        """Print the statements ``body`` as array operations, whose dimensions are the vectorised loops of the context
+        ``frame``.
+        """
         with self.values.inside(frame):
             for number, statement in enumerate(body):
                 if self.prints_cases(body[number:], frame):
@@ -325,10 +327,10 @@ class KernelPrinter:
                 elif is_store(statement):
                     self.print_store(statement.value, frame)
 
-    def prints_cases(self, body: tuple[Statement, ...], frame: Frame) -> bool:
-        """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
-        the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was possible; if
-        not, nothing is printed.
+    def prints_cases(self, body: tuple[Statement, ...], frame: PrintingContext) -> bool:
+        """Print `body` into ``frame`` in two branches if all its guarded loops have the same rare condition: without
+        these loops for the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was
+        possible; if not, nothing is printed.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -380,9 +382,9 @@ class KernelPrinter:
 
     # ------------------------------------------------------------------------ values
 
-    def print_store(self, value: Scalar, frame: Frame) -> None:
-        """Append the assignment of `value` to the entries of the array that the kernel fills or, in a pure dialect, the
-        line that returns it.
+    def print_store(self, value: Scalar, frame: PrintingContext) -> None:
+        """Append to ``frame`` the assignment of `value` to the entries of the array that the kernel fills or, in a pure
+        dialect, the line that returns it.
         """
         text, varies = self.values.scalar(value), self.values.varies(value)
         if not self.dialect.is_pure:
@@ -396,9 +398,9 @@ class KernelPrinter:
         text = text if len(varies) == len(frame.lanes.dims) else self._filled(text)
         frame.block.line(f"return {self.dialect.barrier.format(text) if self.is_compared else text}")
 
-    def print_let(self, statement: Set, frame: Frame) -> None:
-        """Print the assignment of a name. Its value is an array if it differs between the entries that are computed
-        together.
+    def print_let(self, statement: Set, frame: PrintingContext) -> None:
+        """Print the assignment of a name in ``frame``, the printing context. Its value is an array if it differs
+        between the entries that are computed together.
         """
         condition = self.conditions.get((self.kernel.array, statement.name))
         with self.values.inside(frame if condition is None else self.with_mask(frame, condition)):
@@ -406,7 +408,7 @@ class KernelPrinter:
         self.values.stored[statement.name] = StoredValue(frame.lanes, self.values.varies(statement.value), frame.mask)
         frame.block.line(f"{self.names(statement.name)} = {text}")
 
-    def print_accumulator(self, statement: Set, frame: Frame) -> None:
+    def print_accumulator(self, statement: Set, frame: PrintingContext) -> None:
         """Append the lines that initialise the accumulator of a reduction."""
         name, start = statement.name, initial_value_text(reduction_of(statement))
         lanes = frame.lanes
@@ -429,7 +431,7 @@ class KernelPrinter:
                 text = f"np.{function}({shape}{value}, real)"
         frame.block.line(f"{self.names(name)} = {text}")
 
-    def print_scatter(self, statement: Set, frame: Frame) -> None:
+    def print_scatter(self, statement: Set, frame: PrintingContext) -> None:
         """Append code that adds values to array entries at index arrays, or takes maxima or minima; repeated indices
         accumulate (``np.add.at``).
         """
@@ -477,11 +479,12 @@ class KernelPrinter:
         frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return a pair for each axis of the array that a scatter fills, if it adds to distinct entries that form a
-        slice: the vectorised dimension along the axis (None for a single index), and the text of the slice for the
-        helper ``spread``. `images` are the indices of the entries.
+        """Return a pair for each axis of the array that a scatter fills: the vectorised dimension of ``lanes`` along it
+        (None: a single index), and the text of the slice. `images` are the indices. [] if the entries are not distinct
+        or do not form a slice.
 
-        Return [] for other kernels, and if the entries do not form slices in the order of the dimensions.
+        [] also for other kernels than scatters, and if the slices are not in the order of the dimensions. The texts are
+        for the helper ``spread``.
         """
         found: list[tuple[Span | None, str]] = []
         if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:
@@ -502,10 +505,12 @@ class KernelPrinter:
             )
         return found if tuple(dim for dim, _ in found if dim is not None) == lanes.dims else []
 
-    def print_spread(self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: Frame) -> None:
-        """Append code that adds `value` to a slice of the filled array: it adds `value`, padded with zeros, to the
-        whole array, since XLA fuses such a sum, but no additions at index arrays. `spans` describe the slice along each
-        axis, as `slices_filled` returns them.
+    def print_spread(
+        self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: PrintingContext
+    ) -> None:
+        """Append to ``frame`` code that adds `value` to a slice of the filled array. It adds `value`, padded with
+        zeros, to the whole array, since XLA fuses such a sum. `value` has the dimensions ``lanes``; `spans` describe
+        the slice along each axis, as `slices_filled` returns them.
         """
         text, array = self.values.scalar(value), self.names(self.kernel.array)
         varies = self.values.varies(value)
@@ -533,8 +538,8 @@ class KernelPrinter:
 
     # ------------------------------------------------------------------------ loops
 
-    def print_loop(self, loop: Loop, frame: Frame) -> None:
-        """Append a loop: as array operations if possible, else as a Python loop."""
+    def print_loop(self, loop: Loop, frame: PrintingContext) -> None:
+        """Append a loop in ``frame``, the printing context: as array operations if possible, else as a Python loop."""
         if frame.lanes is self.root and self.prints_recurrence(loop, frame):
             return
         if not self.dialect.is_pure and (test := condition_of_loop(loop)) is not None:
@@ -562,7 +567,7 @@ class KernelPrinter:
         elif not is_done:
             self.print_python_loop(loop, wide, frame)
 
-    def prints_recurrence(self, loop: Loop, frame: Frame) -> bool:
+    def prints_recurrence(self, loop: Loop, frame: PrintingContext) -> bool:
         """Append a sum that is a linear recurrence along the last axis, and return True; False for other loops."""
         scan = self.recurrences.get(next(iter(added(loop.body)), ""))
         if scan is None:
@@ -575,7 +580,7 @@ class KernelPrinter:
         frame.block.line(f"{own} = recurrence({factor}, {own}, {found.is_reversed})")
         return True
 
-    def reads_slices(self, loop: Loop, frame: Frame) -> bool:
+    def reads_slices(self, loop: Loop, frame: PrintingContext) -> bool:
         """Return whether each read in a loop is a slice when the loop becomes a dimension of array operations, so that
         no index arrays are needed.
         """
@@ -586,10 +591,10 @@ class KernelPrinter:
                 return False
         return True
 
-    def print_python_loop(self, loop: Loop, wide: Loop, frame: Frame) -> None:
-        """Print a Python loop over the range ``wide``, for array code that computes many entries at once, each with its
-        own range of ``loop``. ``wide`` contains all of these ranges; each iteration computes only the entries whose
-        range contains the loop variable.
+    def print_python_loop(self, loop: Loop, wide: Loop, frame: PrintingContext) -> None:
+        """Append to ``frame`` a Python loop over the range of ``wide``, for array code that computes many entries at
+        once, each with its own range of ``loop``. The range of ``wide`` contains all of these; each iteration computes
+        only the entries whose range contains the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
@@ -601,7 +606,7 @@ class KernelPrinter:
             loop.body, self.narrowing.restrict_lanes(inner._replace(context=frame.context + loop_rows(wide)), tied)
         )
 
-    def print_by_offsets(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
+    def print_by_offsets(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
         """Print `loop`, a loop over ``i`` of ``s[2*i + a] += v(i, a)``, as a Python loop over the few values of ``a``.
         Each iteration is an array operation over all ``i``, the range of the loop `wide`. Return False, and print
         nothing, for a loop of another form.
@@ -625,7 +630,7 @@ class KernelPrinter:
         self.print_body(loop.body, self.narrowing.restrict_lanes(frame._replace(lanes=lanes, context=context), rows))
         return True
 
-    def print_over_widest_range(self, loop: Loop, wide: Loop, frame: Frame) -> bool:
+    def print_over_widest_range(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
         """Print a sum whose range depends on the array entry as a sum over `wide`, a range for all entries, in which
         terms outside of an entry's own range are 0. Return whether that was possible.
 
@@ -646,7 +651,7 @@ class KernelPrinter:
                 self.print_as_dimension(sum_over, inner)
         return True
 
-    def print_as_dimension(self, loop: Loop, frame: Frame, rows: Rows = ()) -> bool:
+    def print_as_dimension(self, loop: Loop, frame: PrintingContext, rows: Rows = ()) -> bool:
         """Print a reduction loop as array operations with one more dimension, in blocks if an array would be large.
         Only the terms for which the constraints ``rows`` hold are added. ``frame`` is the context for printing. Always
         return True, which says that the loop has been printed.

@@ -181,7 +181,8 @@ class ScalarPrinter(FormPrinter):
         return self.call(function, arguments), ATOM
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; ``max`` and ``min`` of more than two arguments are nested.
+        """Return the text of the call of ``function`` with ``arguments``; ``max`` and ``min`` of more than two are
+        nested.
 
         Raise UnsupportedError for a function that the backend does not know.
         """
@@ -199,8 +200,8 @@ class ScalarPrinter(FormPrinter):
         return self.scalar(argument)
 
     def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
-        """Return the text of a comparison and its precedence. Two integers are compared without conversion to real
-        numbers.
+        """Return the text of the comparison ``function`` (such as "lt") of ``left`` and ``right``, and its precedence.
+        Two integers are compared without conversion to real numbers.
         """
         operator, own = self.operators[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
@@ -209,7 +210,7 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
 
     def _sum(self, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a sum; negated terms are subtracted."""
+        """Return the text of the sum of ``arguments``; negated terms are subtracted."""
         texts: list[str] = []
         for argument in arguments:
             negative, positive = split_off_sign(argument)
@@ -258,7 +259,7 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return the text of a power with a positive integer exponent, and its precedence."""
+        """Return the text of ``base`` to a power with a positive integer exponent, and its precedence."""
         return f"{self.scalar(base, POWER + 1)}**{exponent}", POWER
 
 
@@ -327,8 +328,8 @@ class NestPrinter(ScalarPrinter):
         self.lines: list[str] = []
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a function call, converted to the type of the results if its own type may be another
-        one.
+        """Return the text of the call of ``function`` with ``arguments``, converted to the type of the results if its
+        own type may be another one.
         """
         text = super().call(function, arguments)
         return f"real({text})" if function in WIDENED else text

@@ -100,7 +100,7 @@ class CForms(FormPrinter):
         return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
     def conditions(self, rows: Iterable[Constraint]) -> str:
-        """Return the conjunction of conditions as text; "1" for none."""
+        """Return the conjunction of the constraints ``rows`` as text; "1" for none."""
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
@@ -168,7 +168,7 @@ class CPrinter(CForms, NestPrinter):
         return f"(real){self.form(form, ATOM)}"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; raise NotInCError if C has none."""
+        """Return the call of a function with these ``arguments`` as text; raise NotInCError if C has none."""
         if isinstance(function, External) and function.is_special and function.name in SPECIAL_NAMES:
             return f"{SPECIAL_NAMES[function.name]}({', '.join(map(self.scalar, arguments))})"
         if isinstance(function, External) or function not in self.functions:
@@ -187,7 +187,9 @@ class CPrinter(CForms, NestPrinter):
         return self.call("pow", (base, exponent)), ATOM
 
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
-        """Return the call of a ``power_n`` function of the file, with its precedence."""
+        """Return the call of a ``power_n`` function of the file for ``base`` to the power ``exponent``, with its
+        precedence.
+        """
         return f"power_{exponent}({self.scalar(base)})", ATOM
 
     # -------------------------------------------------------------------- statements
@@ -261,7 +263,9 @@ class CPrinter(CForms, NestPrinter):
         return {name for names in inside for name in names}
 
     def may_run_in_parallel(self, loop: Loop, path: StatementPath) -> bool:
-        """Return whether no iteration of an outermost loop writes what another iteration reads or writes."""
+        """Return whether no iteration of ``loop``, an outermost loop, writes what another iteration reads or writes.
+        ``path`` is its position in the kernel.
+        """
         own = self.declared_in(path)
         written: set[str] = set()
         for statement in statements(loop.body):
@@ -276,7 +280,7 @@ class CPrinter(CForms, NestPrinter):
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
         """Return the names of the scalars to which each iteration of ``loop`` adds one term, so that partial sums can
-        be computed in parallel; [] if the loop has other effects.
+        be computed in parallel; [] if the loop has other effects. ``path`` is the position of ``loop`` in the kernel.
         """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
@@ -292,8 +296,8 @@ class CPrinter(CForms, NestPrinter):
         return found[::-1] if is_own and is_unread and isinstance(loop.step, int) and loop.step > 0 else []
 
     def print_partial_sums(self, loop: Loop, path: StatementPath, totals: Sequence[str]) -> None:
-        """Print a loop that computes `PARTIAL_SUMS` independent partial sums of each of ``totals``, on several cores,
-        and a second loop that adds these up.
+        """Print a loop that computes `PARTIAL_SUMS` independent partial sums of each of ``totals``, the names that
+        ``loop`` adds to, on several cores, and a second loop that adds these up. ``path`` is the position of ``loop``.
         """
         part, step = self.names.fresh("part"), loop.step
         assert isinstance(step, int)
@@ -363,9 +367,9 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return the positions at which to declare the scalars ``wanted``, a dictionary from names to C types. The result
-    maps the position of a statement to the names and types that are declared before it, in the innermost block with all
-    uses of the scalar.
+    """Return the positions in ``body`` at which to declare the scalars ``wanted``, a dictionary from names to C types.
+    The result maps the position of a statement to the names and types declared before it. This is the innermost block
+    with all uses of the scalar.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.scalars import Load
 from sympy_tensordiff.codegen.ir.steps import Shapes, in_views
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
-from sympy_tensordiff.codegen.schedule.cpu import Site
+from sympy_tensordiff.codegen.schedule.cpu import ScheduleContext
 from sympy_tensordiff.codegen.schedule.fusion import nest_of
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine
@@ -120,7 +120,7 @@ class CStepPrinter:
         off = self.program.rules_off
         if self.parallel:  # threads would share the local array between two loops
             off |= {"distribute"}
-        nest = nest_of(step, Site(self.prover, local.fresh, bare, off=off))
+        nest = nest_of(step, ScheduleContext(self.prover, local.fresh, bare, off=off))
         printer = CPrinter(local, self.prover.shapes, nest, self.is_single, self.parallel)
         printer.print_block(nest.body)
         work = {}
@@ -131,9 +131,9 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``. Its parameters are the program's arrays, numbers and
-        sizes that occur in the lines, and scratch arrays: ``work`` maps their names to their numbers of entries, as C
-        text.
+        """Return the C function of a step with the body ``lines``, in which ``local`` names the integer forms. Its
+        parameters are the program's arrays, numbers and sizes that occur in the lines, and scratch arrays: ``work``
+        maps their names to their numbers of entries, as C text.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -274,10 +274,10 @@ class CLibraryCallPrinter:
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
         """Append C code that solves linear systems with a matrix, given by its triangular ``factors``, or with its
-        transpose if ``is_transposed``. ``source`` is the C text of an entry of the right sides, ``target`` that of an
-        entry of the solutions.
+        transpose. ``source`` is the C text of an entry of the right sides, ``target`` that of the solutions. The first
+        of ``axes`` is that of the matrix.
 
-        ``axes`` are the axes of the columns; the first one is that of the matrix.
+        ``axes`` are the axes of the columns.
         """
         columns = self.array("columns", [extent for _, extent in axes])
         own = self.entry(columns, [name for name, _ in axes])
@@ -341,7 +341,9 @@ class CProductPrinter:
         return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
 
     def start(self, view: Load) -> str:
-        """Return the C pointer to the first entry of an operand at the current values of the outer loops."""
+        """Return the C pointer to the first entry of the operand that ``view`` reads, at the current values of the
+        outer loops.
+        """
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
         return f"{self.names(view.array)} + {self.forms.place(view.array, [f.substitute(inner) for f in view.index])}"
 

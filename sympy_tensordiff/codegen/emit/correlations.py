@@ -26,8 +26,9 @@ def task_name(step: Correlation) -> str:
 
 
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
-    """Return the texts of two functions for a correlation: the first computes a single task, a part of the result, the
-    second runs all tasks, on several cores if ``is_parallel``.
+    """Return the texts of two functions for the correlation ``step``: the first computes one task, a part of the
+    result, the second runs all tasks, on several cores if ``is_parallel``. ``shapes`` maps arrays to shapes; ``names``
+    has names in the text.
     """
     found = tiling(step, shapes)
     assert found is not None
@@ -102,7 +103,9 @@ class _TiledCorrelation:
         return "\n".join(text.render())
 
     def tasks(self, lines: TextBlock, counts: str) -> None:
-        """Append the loop over all tasks; ``counts`` is ``range``, or ``prange`` for a parallel loop."""
+        """Append to ``lines`` the loop over all tasks, the parts of the correlation; ``counts`` is ``range``, or
+        ``prange`` for a parallel loop.
+        """
         tasks = self.tiles.tasks
         numbers = {axis: self.names.fresh(f"tasks{axis}") for axis in tasks}
         for axis in tasks:
@@ -152,9 +155,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append the ``for`` loops of a correlation inside of its blocks, and return the text block inside of the
-        innermost one. There is one loop for each index whose value follows neither from a block nor from the number of
-        the task.
+        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, one for each index that neither
+        the block nor the number of the task fixes. Return the text block inside of the innermost loop.
 
         Longer loops are further outside; only those on which a solved index depends come before. Without
         ``self.block``, the innermost loop runs over blocks of rows.
@@ -175,8 +177,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the index of a result entry: for the index ``i + k``, k
-        is the index minus i. Return the block for the code that runs only if the label is in range.
+        """Append code to ``lines`` that computes the label ``solved`` from the index of a result entry: for the index
+        ``i + k``, k is the index minus i. Return the block for the code that runs only if the label is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -203,12 +205,14 @@ class _TiledCorrelation:
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the C text of the offset in memory at which a tile begins in the array that `view` reads."""
+            """Return the C text of the offset in memory at which the tile of a block begins in the array that `view`
+            reads: that of the entry with 0 for the loop variables in ``zero``.
+            """
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def stride_text(view: Load, label: str) -> str:
             """Return the text of the stride of the index ``label`` in the array that `view` reads: how many entries the
-            read moves on if the index grows by 1.
+            read moves on if the index grows by 1. ``strides`` of the enclosing function has the strides of arrays.
             """
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 
@@ -235,12 +239,14 @@ class _TiledCorrelation:
         return " + ".join(terms) or "0"
 
     def extent(self, label: str, level: int = 0) -> str:
-        """Return the extent of ``label`` as text."""
+        """Return the extent of ``label`` as text, in parentheses if needed next to an operator of the precedence
+        ``level``.
+        """
         return self.printer.form(self.extents[label], level)
 
     def store(self, lines: TextBlock, sums: str) -> None:
-        """Append loops that copy the sums computed by one parallel task, which are in the array named `sums`, to its
-        entries of the result, times the factor of the step.
+        """Append loops to ``lines`` that copy the sums computed by one parallel task, which are in the array named
+        `sums`, to its entries of the result, times the factor of the step.
         """
         places, index = dict(self.places), dict(self.places)
         for axis in places:

@@ -51,7 +51,9 @@ def library_pieces(texts: Sequence[str]) -> list[str]:
 
 
 def library_arguments(step: ProductStep | Apply, names: FormNames, shapes: Shapes) -> list[str]:
-    """Return the arguments of a library call: the arrays that it fills and reads, with their shapes."""
+    """Return the arguments of a library call as texts: the arrays that it fills and reads, with their shapes. ``names``
+    has the names in the text.
+    """
     printer = FormPrinter(names)
     arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
     assert list(map(names, arrays)) == passed_names(step, names)

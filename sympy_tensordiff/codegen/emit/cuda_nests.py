@@ -76,7 +76,7 @@ class CudaPrinter(NestPrinter):
 
     def bound_text(self, form: Affine, level: int = CHOICE) -> str:
         """Return the text of a loop bound or number of threads: the name of a kernel parameter if the host passes its
-        value, else a formula.
+        value, else a formula, in parentheses if needed next to an operator of the precedence ``level``.
         """
         passed = self.named_constant(form, "length") if self.is_constant(form) else None
         return passed or self.form(form, level)
@@ -89,7 +89,7 @@ class CudaPrinter(NestPrinter):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
-        grid, and then the loop nest of one thread.
+        grid, and then ``body``, the loop nest of one thread.
         """
         for _ in self.axes:
             (loop,) = body
@@ -184,7 +184,9 @@ class CudaPrinter(NestPrinter):
         return text if text.isdecimal() else f"uint64({text})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; typed helpers also get the type of their result."""
+        """Return the text of the call of ``function`` with ``arguments``; typed helpers also get the type of their
+        result.
+        """
         if function in WARP_HELPERS:
             value, threads = arguments
             assert isinstance(threads, IndexValue)
@@ -208,7 +210,7 @@ class CudaPrinter(NestPrinter):
         return f"cuda.atomic.{function}({self.names(target.array)}, {place}, real({self.scalar(statement.value)}))"
 
     def statement(self, statement: Statement, depth: int) -> None:
-        """Append the lines of a statement; loops are ``while`` loops."""
+        """Append the lines of a statement at the indentation ``depth``; loops are ``while`` loops."""
         if isinstance(statement, Barrier):
             self.line(depth, "cuda.syncthreads()")
             return
@@ -248,7 +250,7 @@ class CudaPythonLoopPrinter(CudaPrinter):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
-        block, and then the loop nest of one thread.
+        block, and then ``body``, the loop nest of one thread.
         """
         for _ in self.axes:
             (loop,) = body
@@ -316,9 +318,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and, to compute
-    offsets of entries, those of all its arrays except along their first axes. If blocks of threads share memory, `nest`
-    is the loop nest for blocks.
+    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and those of its
+    arrays, except along first axes. ``shapes`` maps arrays to shapes; `nest` is the loop nest for blocks of threads, if
+    they share memory.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
@@ -372,7 +374,7 @@ def gpu_kernels(
     steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, shared_loops: Mapping[str, SharedLoop]
 ) -> Iterator[GpuKernel]:
     """Yield each step as a GPU kernel with its loop nest, which has been verified: all accesses are in bounds, and
-    threads do not race.
+    threads do not race. ``shared_loops`` maps arrays to sums whose terms the threads of a block share.
     """
     for step in steps:
         local = names.copy()
@@ -422,8 +424,8 @@ def _kernel_text(
 
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
-    """Return the CUDA device function that computes a kernel inside of a recurrence, if the whole loop over time runs
-    on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
+    """Return the CUDA device function that computes a kernel in a step of a recurrence, if the whole loop over time
+    runs on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
     """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)

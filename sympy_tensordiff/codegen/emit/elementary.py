@@ -244,8 +244,8 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which cosh and sinh need; it is
-    finite for some sizes at which ``exp(size)`` overflows.
+    """Return lines of code, in the precision ``a``, that compute ``size = abs(x)`` and ``half = exp(size)/2``, which
+    cosh and sinh need. The result is finite for some sizes at which ``exp(size)`` overflows.
     """
     high = a(a.exp_range[1] + 2)
     return f"""size = abs(x)
@@ -376,7 +376,9 @@ def _erf(a: Precision) -> str:
 
 
 def _exponential_of_sum(a: Precision) -> str:
-    """Return lines of code that compute ``exp(first + rest)``, where ``rest`` is the rounding error of ``first``."""
+    """Return lines of code that compute ``exp(first + rest)`` in the precision ``a``, where ``rest`` is the rounding
+    error of ``first``.
+    """
     low, high = map(a, a.exp_range)
     return f"""total = first + rest
     c = {low} if total < {low} else {high} if total > {high} else total
@@ -676,7 +678,7 @@ def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str
 
 def _inverse_of_first_pole(a: Precision) -> str:
     """Return the lines of code that compute ``inverse``: ``1/x`` for positive x, and ``pi/sin(pi*x)`` up to its sign
-    for negative x. For this they compute ``f``, x minus the nearest integer.
+    for negative x. ``a`` writes the numbers in the precision of the function.
     """
     return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
     v = f*f
@@ -770,7 +772,7 @@ def elementary_functions(texts: Collection[str]) -> list[str]:
 
 
 def _function_text(name: str, precision: Precision) -> str:
-    """Return the text of the elementary function ``name`` for one floating-point type."""
+    """Return the text of the elementary function ``name`` for one floating-point type, given as ``precision``."""
     what, body = FUNCTIONS[name]
     lines = body(precision)
     kinds = {"real": "float", "whole": "int", "natural": "uint"}

@@ -165,7 +165,7 @@ class FormPrinter:
         return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
 
     def extremum(self, extremum: Extremum) -> str:
-        """Return the text of ``max(a, b)`` or ``min(a, b)`` of two integers, or of an absolute value."""
+        """Return the text of ``extremum``: ``max(a, b)`` or ``min(a, b)`` of two integers, or an absolute value."""
         if extremum.function == "abs":
             return self.absolute.format(self.form(extremum.one))
         return self.integers(extremum.function, [self.form(extremum.one), self.form(extremum.other)])
@@ -192,11 +192,11 @@ class FormPrinter:
         return texts[0] if len(texts) == 1 else self.integers(function, texts)
 
     def conditions(self, rows: Iterable[Constraint]) -> str:
-        """Return the conjunction of conditions as text; "" for none."""
+        """Return the conjunction of the constraints ``rows`` as text; "" for none."""
         return self.conjunction.join(map(self.condition, rows))
 
     def condition(self, row: Constraint) -> str:
-        """Return a condition as the text of a comparison."""
+        """Return the condition ``row`` as the text of a comparison."""
         if row.kind == "mod":
             return f"{self.form(row.form, PRODUCT + 1)} % {row.modulus} == 0"
         form, extrema = extrema_in(row.form)
@@ -222,7 +222,7 @@ def tuple_text(texts: Iterable[str]) -> str:
 
 
 def _opposite(extremum: Extremum) -> Extremum:
-    """Return the maximum or minimum with the opposite coefficient, for printing after a minus sign."""
+    """Return the maximum or minimum ``extremum`` with the opposite coefficient, for printing after a minus sign."""
     return extremum._replace(coefficient=-extremum.coefficient)
 
 
@@ -258,7 +258,9 @@ class TextBlock:
         return inner
 
     def render(self, depth: int = 0) -> list[str]:
-        """Return all lines, indented; an empty block becomes ``pass``."""
+        """Return all lines of this text block as text lines, indented by ``depth`` levels or more; an empty block
+        becomes ``pass``.
+        """
         lines: list[str] = []
         for item in self._items:
             if isinstance(item, str):

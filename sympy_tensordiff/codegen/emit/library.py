@@ -363,7 +363,9 @@ class LibraryCall:
 
 
 def lengths(step: ProductStep, names: FormNames) -> dict[int, str]:
-    """Return a dictionary from the labels of the product ``step`` to their lengths as text."""
+    """Return a dictionary from the labels of the product ``step`` to their lengths as text. ``names`` has the names of
+    sizes in the text.
+    """
     found: dict[int, str] = {}
     for operand in step.operands:
         is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.left
@@ -374,7 +376,9 @@ def lengths(step: ProductStep, names: FormNames) -> dict[int, str]:
 
 
 def entries_text(names: FormNames, operand: Operand) -> str:
-    """Return the general entry of an operand as text for a comment, such as ``A[i, j]``: a letter for each label."""
+    """Return the general entry of ``operand`` as text for a comment, such as ``A[i, j]``: its name in ``names``, and a
+    letter for each label.
+    """
     letters = "ijklmnopqrstuvwxyzabcdefgh"
     return f"{names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
 

@@ -56,9 +56,11 @@ class Module:
         self.declared: dict[str, str] = {}
         self._known: dict[str, str] = {}
 
-    def declare(self, name: str, result: str, kinds: Sequence[str], attributes: str = "") -> str:
-        """Declare an external function, and return its symbol."""
-        self.declared[name] = f"declare {result} @{name}({', '.join(kinds)}){attributes}"
+    def declare(self, name: str, result_type: str, argument_types: Sequence[str], attributes: str = "") -> str:
+        """Declare an external function, and return its symbol. ``result_type`` and ``argument_types`` are LLVM types as
+        text; ``attributes`` are appended.
+        """
+        self.declared[name] = f"declare {result_type} @{name}({', '.join(argument_types)}){attributes}"
         return name
 
     def define(self, name: str, text: str) -> str:
@@ -93,7 +95,7 @@ class Module:
         return symbol
 
     def text(self, entries: Iterable[str] = ()) -> str:
-        """Return the text of the LLVM module, which begins with the texts of its entry points."""
+        """Return the text of the LLVM module, which begins with the texts ``entries`` of its entry points."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join([*entries, *self.functions.values()])
         nodes = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']

@@ -24,7 +24,9 @@ class _MatrixFunction(Builder):
         self.real = module.real
 
     def pointer(self, array: str, row: str, width: str, column: str) -> str:
-        """Emit the address of an entry of a matrix with ``width`` columns, and return the pointer."""
+        """Emit the address of the entry at ``row``, ``column`` of the matrix ``array`` with ``width`` columns, and
+        return the pointer. All arguments are LLVM values.
+        """
         place = self.add(self.times(row, width), column)
         return self.new(f"getelementptr inbounds {self.real}, ptr {array}, i64 {place}")
 
@@ -47,8 +49,8 @@ class _MatrixFunction(Builder):
         self.line(f"store {self.real} {value}, ptr {pointer}")
 
     def compare(self, operation: str, left: str, right: str) -> str:
-        """Emit the comparison of two floating-point numbers, and return its i1 value. ``operation`` is LLVM's name for
-        it, such as "ogt".
+        """Emit the comparison of two floating-point numbers, the LLVM values ``left`` and ``right``, and return its i1
+        value. ``operation`` is LLVM's name for it, such as "ogt".
         """
         return self.new(f"fcmp {operation} {self.real} {left}, {right}")
 
@@ -57,7 +59,9 @@ class _MatrixFunction(Builder):
         return self.call(self.real, f"llvm.fabs.{_suffix(self.real)}", [value], self.real)
 
     def exchange(self, array: str, row: str, other: str, width: str) -> None:
-        """Emit a loop that exchanges the rows ``row`` and ``other`` of a matrix with ``width`` columns."""
+        """Emit a loop that exchanges two rows of the matrix ``array``, which has ``width`` columns. ``row`` and
+        ``other`` are the row numbers. All arguments are LLVM values.
+        """
         with self.loop("0", width) as column:
             first, second = (self.pointer(array, place, width, column) for place in (row, other))
             one, two = self.load(first), self.load(second)
@@ -93,8 +97,8 @@ def _suffix(real: str) -> str:
 
 
 def factorized(module: Module) -> str:
-    """Define the LLVM function that overwrites a matrix by its LU factors with row pivoting, and stores the row
-    exchanges in an extra row below. Return its symbol.
+    """Define in ``module`` the LLVM function that overwrites a matrix by its LU factors with row pivoting, and stores
+    the row exchanges in an extra row below. Return its symbol.
     """
     f = _MatrixFunction(module)
     largest, place = f.slot(f.real), f.slot("i64")
@@ -130,8 +134,8 @@ def solved(module: Module, is_transposed: bool) -> str:
     f.line(f"store i32 0, ptr {code}")
 
     def exchange(k: str) -> None:
-        """Emit the exchange of two rows of the right-hand sides: row ``k``, and the row with which step ``k`` of the
-        factorization exchanged it in the matrix (pivoting).
+        """Emit the exchange of row ``k`` of the right-hand sides with another row: the one that step ``k`` of the
+        factorization exchanged with row ``k`` of the matrix (pivoting). ``k`` is an LLVM value.
         """
         other = f.exchanged(k)
         with f.when(lambda: f.new(f"icmp ne i64 {other}, {k}")):

@@ -72,7 +72,9 @@ def task_count(extent: Affine, is_block: bool) -> Affine:
 
 
 def block_count(step: Trapezoid, shapes: Shapes) -> Affine:
-    """Return the number of blocks of rows into which a triangular contraction is divided."""
+    """Return the number of blocks of rows into which the triangular contraction ``step`` is divided. ``shapes`` maps
+    arrays to their shapes.
+    """
     return quotient(extents(step, shapes)[step.row] + (BLOCK - 1), BLOCK)
 
 
@@ -140,8 +142,8 @@ class Copies:
         found, known, is_triangular = matrices_of(step), extents(step, self.shapes), isinstance(step, Trapezoid)
 
         def readable_by_blas(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
-            """Return ``operand`` if BLAS can read it in place; else a copy with its labels in the order batch,
-            ``first``, ``second``.
+            """Return ``operand`` if BLAS can read it in place; else copy it to a new temporary, with the order of
+            labels: batch labels of the product ``found``, then ``first``, then ``second``, and return that.
             """
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):

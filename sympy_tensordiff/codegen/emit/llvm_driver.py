@@ -43,7 +43,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 from sympy_tensordiff.codegen.ir.steps import uncompiled_arrays
 from sympy_tensordiff.codegen.ir.walk import all_names, externals, function_name, scalar_arrays
 from sympy_tensordiff.codegen.schedule.correlations import tiling
-from sympy_tensordiff.codegen.schedule.cpu import Site
+from sympy_tensordiff.codegen.schedule.cpu import ScheduleContext
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.rows import runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
@@ -94,7 +94,9 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
     def new_entry_printer() -> EntryPrinter:
-        """Return a new printer for one entry point (a function that Python calls) of the module."""
+        """Return a new printer for one entry point, a function of the LLVM module that Python calls. The module is that
+        of the enclosing function.
+        """
         return EntryPrinter(module, program, prover, target.head)
 
     if library:
@@ -174,7 +176,7 @@ class LlvmStepPrinter:
         shapes, integers, bare = self.site
         names = self.names.copy()
         ends = block_ends(names) if function_name(step) in self.parallel else None
-        nest = nest_of(step, Site(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
+        nest = nest_of(step, ScheduleContext(self.prover, names.fresh, bare, block=ends, off=self.rules_off))
         printer = LlvmNestPrinter(self.module, shapes, integers, nest.bare)
         printer.is_inlined = self.is_body
         unproved = cache(lambda: unproved_arrays(step, self.prover))

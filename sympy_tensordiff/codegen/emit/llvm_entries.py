@@ -135,7 +135,7 @@ class EntryPrinter(LlvmNestPrinter):
     # ------------------------------------------------------------------------ temporaries
 
     def byte_size(self, array: Array) -> str:
-        """Return the bytes of a temporary, rounded up to the alignment."""
+        """Return the number of bytes of the temporary ``array``, rounded up to the alignment, as an LLVM value."""
         size = self.times(self.entries(array.shape), str(self.module.size))
         mask = self.add(size, str(ALIGNMENT - 1))
         if mask.isdigit():
@@ -207,7 +207,9 @@ class EntryPrinter(LlvmNestPrinter):
         return self.arrays[name] if kind == "a" else self.numbers[name] if kind == "r" else self.atom(name)
 
     def run_in_parallel(self, step: Step, function: StepFunction) -> None:
-        """Emit code that runs a step on the threads of Numba's pool. Results do not depend on the number of threads."""
+        """Emit code that runs a step, compiled as ``function``, on the threads of Numba's pool. Results do not depend
+        on the number of threads.
+        """
         totals = [k.array for k in step.kernels if k.array in step.totals] if isinstance(step, FusedKernels) else []
         parts = {
             name: self.allocate(f"{name} parts", [Affine.of(PARTIAL_TOTALS), *self.shapes[name]]) for name in totals

@@ -70,7 +70,9 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
 
         def enter(labels: Sequence[str], step: int = 1) -> None:
-            """Begin a loop over each of ``labels``, in steps of ``step``."""
+            """Begin a loop over each of ``labels``, in steps of ``step``; the enclosing function's ``stack`` ends the
+            loops.
+            """
             for label in labels:
                 self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label]), step))
 
@@ -108,13 +110,15 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             return self.times(total, self.form(shape[-1])) if len(shape) > len(forms) else total
 
         def start(view: Load, forms: Sequence[Affine]) -> str:
-            """Emit the address of the first entry that a block reads from or adds to in the array of ``view``, and
-            return the pointer. ``forms`` are the indices.
+            """Emit the address of the entry with the indices ``forms`` in the array of ``view``, at the start of a
+            block (loop variables are replaced by ``zero``), and return the pointer.
             """
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def emit_stride(view: Load, label: str) -> str:
-            """Emit the stride of the index ``label`` in the read ``view``, and return its value."""
+            """Emit the stride of the index ``label`` in the read ``view``: by how many entries the read moves on if the
+            index grows by 1. Return its value.
+            """
             return offset(view, [Affine.of(form.coefficient(label)) for form in view.index])
 
         left_rows = self.new(f"sub nsw i64 {self.form(self.extents[tiles.rows])}, {self.values[tiles.rows]}")
@@ -158,8 +162,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the LLVM function ``c += a @ b`` for small blocks of matrices, unless it is defined already, and return
-    its symbol. It uses vector registers of 64 bytes if ``is_wide``, else of 32.
+    """Define in ``module`` the LLVM function ``c += a @ b`` for small blocks of matrices, unless it is defined already,
+    and return its symbol. It uses vector registers of 64 bytes if ``is_wide``, else of 32.
     """
     name = "tile"
     if name in module.functions:

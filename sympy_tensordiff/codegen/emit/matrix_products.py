@@ -42,8 +42,8 @@ def needs_no_copies(step: ContractionStep) -> bool:
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def has_axis_order(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels, followed by ``first`` and ``second`` in either order; BLAS
-        can then read the matrices in place.
+        """Return whether ``labels`` are the batch labels of the product, ``both``, followed by ``first`` and ``second``
+        in either order: BLAS can then read the matrix in place.
         """
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
@@ -122,9 +122,9 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append a loop over blocks of rows of a triangular matrix product, with one full product for each block. It
-        sums over the indices that all rows of the block have; other code adds the remaining terms. ``matrices`` are the
-        texts of the left operand, the right operand and the result; ``found`` has their labels.
+        """Append a loop to ``lines``, over blocks of rows of a triangular matrix product: one full product per block,
+        over the indices that all its rows have. ``matrices`` are the texts of left operand, right operand and result;
+        ``found`` has their labels.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):
@@ -194,7 +194,9 @@ class _MatrixProduct:
         return self.define(wish, f"np.empty({shape}, {self.target}.dtype)")
 
     def copy(self, target: str, axes: Labels, source: str, labels: Labels) -> None:
-        """Append loops that copy an array with the axes ``labels`` to one with the axes ``axes``."""
+        """Append loops that copy the array ``source`` with the axes ``labels`` to the array ``target`` with the axes
+        ``axes``.
+        """
         indices = {label: self.names.fresh(f"i{label}") for label in axes}
         lines = self.lines
         for label in axes:

@@ -47,7 +47,7 @@ from sympy_tensordiff.codegen.ir.rare_loops import condition_of_loop, without_co
 from sympy_tensordiff.codegen.ir.scalars import Ends, Name, Number, Scalar
 from sympy_tensordiff.codegen.ir.steps import is_compiled_whole, uncompiled_arrays
 from sympy_tensordiff.codegen.ir.walk import filled_arrays, function_name, scalar_arrays
-from sympy_tensordiff.codegen.schedule.cpu import Nest, Site
+from sympy_tensordiff.codegen.schedule.cpu import Nest, ScheduleContext
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.rows import STRIP, runs_in_strips
 from sympy_tensordiff.integer.affine import Affine
@@ -76,13 +76,13 @@ class NumbaPrinter(NestPrinter):
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
         """Return ``index`` as the text of a subscript without brackets, such as ``i, at(j - 1)``. The function ``at``
-        tells Numba that an index is not negative, where this is not evident.
+        tells Numba that an index is not negative, where this is not evident. ``array`` is not used.
         """
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of an index that Numba reads without a test for negative indices: an index that is not
-        evidently nonnegative is put in ``at(...)``, which converts it to an unsigned integer.
+        """Return the text of the index ``form``, which Numba then reads without a test for negative indices: unless it
+        is evidently nonnegative, it is put in ``at(...)``, which converts it to an unsigned integer.
         """
         return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 
@@ -121,7 +121,7 @@ class NumbaPrinter(NestPrinter):
         return f"for {self.names(statement.variable)} in range({span}):"
 
     def statement(self, statement: Statement, depth: int) -> None:
-        """Append the lines of a statement; note which loop variables are non-negative."""
+        """Append the lines of a statement, indented by ``depth`` levels; note which loop variables are non-negative."""
         if isinstance(statement, Loop):
             if (test := condition_of_loop(statement)) is not None:
                 self.line(depth, f"if {self.scalar(test)}:")
@@ -175,7 +175,7 @@ def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, blo
 
 
 def _entry_text(step: FusedKernels, kernel: Kernel, names: FormNames) -> str:
-    """Return a comment on the entries that one kernel of a fused loop fills."""
+    """Return a comment on the entries that ``kernel``, one of the kernels of the fused loop ``step``, fills."""
     kept = ", of which one row is kept" * any(array.name == kernel.array for array in step.rows)
     added = ", to which each adds" * (kernel.array in step.totals)
     axes = f"[{', '.join(map(names, kernel.axes))}]" if kernel.axes else ""
@@ -209,13 +209,17 @@ def block_ends(names: FormNames) -> tuple[str, str]:
 
 
 def _head_text(step: Step, names: FormNames, block: Sequence[str]) -> str:
-    """Return the ``def`` line for the function of a step, or of one block of its rows."""
+    """Return the ``def`` line for the function of a step, or of one block of its rows if ``block`` gives the names of
+    the block's two ends. ``names`` has the names of sizes.
+    """
     passed = passed_names(step, names)
     return f"def {block_name(step)}({', '.join([*passed, *block])}):" if block else head_text(step, passed)
 
 
 def blocks_text(step: Step, names: FormNames, prover: Prover) -> str:
-    """Return the text of the function that runs all blocks of a step in parallel, without decorator."""
+    """Return the text of the function that runs all blocks of a step in parallel, without decorator. ``names`` has the
+    names of arrays and sizes in the text.
+    """
     local = names.copy()
     extent, turn, block = (local.fresh(wish) for wish in ("extent", "turn", "block"))
     length = FormPrinter(names).form(step.extent) if isinstance(step, FusedKernels) else f"{names(step.array)}.shape[0]"
@@ -302,7 +306,8 @@ def _step_functions(
     program: Program, names: FormNames, decorators: Decorators, prover: Prover, parallel: frozenset[str] = frozenset()
 ) -> tuple[Functions, list[str]]:
     """Return ``(functions, texts)``: the Numba functions of all steps, and the texts of NumPy functions for recurrences
-    that Numba cannot compile. The functions named in ``parallel`` run on several cores.
+    that Numba cannot compile. Functions named in ``parallel`` run on several cores. ``decorators`` has the texts like
+    ``@njit``.
     """
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
@@ -325,7 +330,7 @@ def _step_functions(
         if isinstance(step, Kernel | FusedKernels):
             local = names.copy()
             ends = block_ends(local) if is_block else None
-            place = Site(prover, local.fresh, bare, block=ends, off=program.rules_off)
+            place = ScheduleContext(prover, local.fresh, bare, block=ends, off=program.rules_off)
             text = function_text(step, nest_of(step, place), local, place.block)
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)

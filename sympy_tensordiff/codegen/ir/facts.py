@@ -145,8 +145,8 @@ class Prover:
     def unproved_bounds(
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound of a read that the constraints ``context`` do not imply; [] if
-        the read is in bounds.
+        """Return ``(axis, constraint)`` for each bound of the read ``load`` that the constraints ``context`` do not
+        imply; [] if the read is in bounds. ``shape`` is the shape of the array, if another one than that known.
         """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
@@ -209,8 +209,8 @@ def enclosing_rows(enclosing: Around, start: Rows = ()) -> Rows:
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return the constraints on integers that follow if a boolean expression is true (if it is false, for
-    ``holds=False``).
+    """Return the constraints on integers that follow if the boolean expression ``condition`` is true (if it is false,
+    for ``holds=False``).
     """
     return tuple(chain.from_iterable(_comparison_rows(*part) for part in _conjuncts(condition, holds)))
 
@@ -285,7 +285,7 @@ def condition_of(rows: Sequence[Constraint]) -> Scalar:
 
 
 def _comparison(row: Constraint) -> Scalar:
-    """Return a constraint as a comparison, a boolean scalar expression."""
+    """Return the constraint ``row`` as a comparison, a boolean scalar expression."""
     if row.kind == "mod":
         return Operation("eq", (IndexValue(row.form), IndexValue(row.modulus * quotient(row.form, row.modulus))))
     above = Affine({v: c for v, c in row.form.terms if c > 0}, max(0, row.form.constant))

@@ -262,8 +262,8 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError if an accumulator is initialised for one reduction and updated by another, or is read
-    before the loop that updates it has ended. ``inside`` are all statements of a kernel.
+    """Raise VerificationError, with `where` in the message, if an accumulator is initialised for one reduction and
+    updated by another, or is read before the loop that updates it has ended. ``inside`` are all statements of a kernel.
     """
     starts, read = declared(inside), set[str]()
     for s in inside:

@@ -86,7 +86,7 @@ def is_compiled_whole(program: Program) -> bool:
 
 
 def extents(step: ProductStep, shapes: Shapes) -> dict[int, Affine]:
-    """Return the extent of each label of a contraction step."""
+    """Return a dictionary from the labels of a contraction step to their extents. ``shapes`` maps arrays to shapes."""
     found: dict[int, Affine] = {}
     for operand in step.operands:
         shape = shapes[operand.array]
@@ -109,7 +109,7 @@ def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str])
 
 
 def describe(step: Step, shapes: Shapes) -> str:
-    """Return the description of a library call, a line of ``.plan``."""
+    """Return the line of ``.plan`` that describes the library call ``step``. ``shapes`` maps arrays to their shapes."""
     if isinstance(step, Apply) and step.function == "factors":
         how = ("triangular factors", "factors (Cholesky's where there are such)", "Cholesky factors")[step.options[0]]
         lengths = [_form_as_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
@@ -205,7 +205,9 @@ def check_step(step: ProductStep | Apply, shapes: Shapes, shape: tuple[Affine, .
 
 
 def _product_shape(step: ProductStep, shapes: Shapes, where: str) -> tuple[Affine, ...]:
-    """Return the shape of the result of a product; raise VerificationError if its labels and shapes do not match."""
+    """Return the shape of the result of a product; raise VerificationError, with `where` in the message, if its labels
+    and shapes do not match.
+    """
     known: dict[int, Affine] = {}
     if isinstance(step, Solve) and step.factored:
         shapes = {**shapes, step.left.array: _matrix_of(shapes[step.left.array], where)}
@@ -235,7 +237,9 @@ def _product_shape(step: ProductStep, shapes: Shapes, where: str) -> tuple[Affin
 
 
 def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """Return the shape of a function of one array; raise VerificationError if it is not defined for the shape."""
+    """Return the shape of the result of ``step``, a function of one array of the shape ``shape``. Raise
+    VerificationError, which begins with ``where``, if the function is not defined for the shape.
+    """
     shape = _matrix_of(shape, where) if step.factored else shape
     if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
@@ -266,11 +270,15 @@ def _is_square(shape: tuple[Affine, ...]) -> bool:
 
 
 def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
-    """Raise VerificationError if the arrays of a recurrence do not match the arguments and results of its time step."""
+    """Raise VerificationError if the arrays of a recurrence, whose ``shapes`` are given, do not match the arguments and
+    results of its time step.
+    """
     forms = dict(step.integers)
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """Return the `shape` of an array of a time step in terms of the sizes of the enclosing program."""
+        """Return the `shape` of an array of a time step with its sizes replaced by their values in the enclosing
+        program (the dictionary ``forms``).
+        """
         return tuple([form.substitute(forms) for form in shape])
 
     given = {a.name: over(a.shape) for a in step.body.arguments}

@@ -115,7 +115,9 @@ def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]
 
 
 def _has_point(rows: Sequence[Constraint], names: Sequence[str]) -> bool:
-    """Return whether the constraints ``rows`` have an integer point; True if the search cannot decide."""
+    """Return whether an integer point satisfies the constraints ``rows`` on the variables ``names``; True if the search
+    cannot decide.
+    """
     try:
         return find_point(rows, names) is not None
     except ValueError:
@@ -178,7 +180,7 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
 
 def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> bool:
     """Return whether a single check of the program raises an error for all sizes for which the read in ``case`` is out
-    of bounds, and only if a read really is.
+    of bounds, and only if a read really is. ``facts`` are known constraints.
     """
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
@@ -193,7 +195,7 @@ def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> 
 
 
 def _load_text(load: Load) -> str:
-    """Return a read as text, for messages."""
+    """Return the read ``load`` as text, for messages."""
     return f"{load.array}[{', '.join(map(extrema_text, load.index))}]"
 
 

@@ -47,8 +47,9 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Define a new array of norms, to be computed after `array`: its formula `entries` gives the square roots
-            of the entries of `array`. Return the tensor node of the new array.
+            """Define a new array of norms, to be computed after `array`, and add it to the enclosing function's
+            ``norms``. Its formula `entries` gives the square roots of the entries of `array`. Return the tensor node of
+            the new array.
             """
             name = unique("norm", names)
             names.add(name)
@@ -80,8 +81,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def with_formula(node: Node) -> Node:
-        """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array of powers of
-        norms; else `node` unchanged.
+        """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array in ``powers``,
+        the powers of norms that the enclosing function has found; else `node` unchanged.
         """
         if node.op != "read" or node.args[0] not in powers:
             return node

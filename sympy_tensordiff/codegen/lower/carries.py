@@ -252,8 +252,8 @@ def _has_both_ends(rows: Rows, v: int) -> bool:
 
 
 def has_windows(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether one of `variables` has both a lower and an upper bound that depend on the others, as in ``i <= j <= i +
-    2`` (a window). An array with an axis for each variable would then be mostly unused.
+    """Return whether the constraints `rows` bound one of `variables` both below and above by the others, as in ``i <= j
+    <= i + 2`` (a window). An array with an axis for each variable would then be mostly unused.
     """
     for v in variables:
         own = [row.form for row in rows if row.form.coefficient(v)]

@@ -37,8 +37,8 @@ from sympy_tensordiff.simplify.node_properties import cases_of
 
 
 def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
-    """Return `definitions` with arrays for values that are compared with their own maximum or minimum; equality is then
-    exact.
+    """Return `definitions` with additional arrays for values that are compared with their own maximum or minimum, so
+    that equality is exact. ``lowering`` is the translation to loops, which has the arrays that exist already.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)

@@ -395,8 +395,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select by ``condition`` that replaces a select between a value and 0: `value` is in place of the
-            value, `otherwise` in place of the 0.
+            """Return a select like ``node`` of the enclosing method, a select between a value and 0 by ``condition``,
+            with `value` in place of its value and `otherwise` in place of its 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 

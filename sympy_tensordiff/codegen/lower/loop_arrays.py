@@ -9,7 +9,7 @@ from itertools import chain, islice, product
 from math import lcm
 
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.plan import Context, StorageCandidate, index_forms
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, StorageCandidate, index_forms
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import Comparison, instances, with_joined_indices
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -108,8 +108,8 @@ class LoopArrays:
         rows += tuple(unconditional_reads(self.graph, body, (*self.lowering.facts, *rows)))
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
         planner = self.lowering.planner
-        near = Context((*outer, *own), rows)
-        all_around = Context((*self.binders(outer), *own), rows + self.constraints_of_binders(outer))
+        near = EnclosingLoops((*outer, *own), rows)
+        all_around = EnclosingLoops((*self.binders(outer), *own), rows + self.constraints_of_binders(outer))
         contexts = [(near, False), (near, True), (all_around, True)]
         found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
         if found is None:
@@ -369,8 +369,8 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield indices, as dictionaries from axes to forms, at which a periodic array has the same value: first ``found``,
-    then ``found`` shifted by whole periods so that it is not below the lowest index of the array.
+    """Yield the indices, as dictionaries from axes to forms, at which the periodic array ``stored`` has the same value:
+    first ``found``, then ``found`` shifted by whole periods so that it is not below the lowest index of the array.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

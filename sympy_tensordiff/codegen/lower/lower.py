@@ -19,14 +19,14 @@ from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import guarded_by
-from sympy_tensordiff.codegen.lower.blocks import Block, nested_blocks
+from sympy_tensordiff.codegen.lower.blocks import CodeBlock, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
 from sympy_tensordiff.codegen.lower.inverse_norms import factors_of_root, inverse_norms, is_inverse_root
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order, is_short_range
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
-from sympy_tensordiff.codegen.lower.plan import Context
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.index_tests import conjuncts
@@ -45,7 +45,7 @@ class Lowering(Matrices):
 
     # -------------------------------------------------------------- values
 
-    def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+    def value(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
         """Return `node` as a scalar expression for use in `block`. The statements that compute it are added to `block`
         or to blocks around it.
         """
@@ -68,7 +68,7 @@ class Lowering(Matrices):
         home.values[node] = value
         return value
 
-    def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+    def _compute(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
         """Compute `node`, which has no stored result yet, in `block`, and return its scalar expression. It is a read if
         an array of the values pays, else a name or formula.
         """
@@ -119,9 +119,9 @@ class Lowering(Matrices):
         args = yield from in_turn(self.value(arg, block) for arg in node.args)
         return operation(node, args)
 
-    def _stored_value(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array that stores `node`, perhaps times a number; the array is created if need be. None
-        if storing `node` is not worthwhile.
+    def _stored_value(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
+        """Return the read, in the code of ``block``, of an array that stores `node`, perhaps times a number; the array
+        is created if need be. None if storing `node` is not worthwhile.
         """
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
@@ -145,7 +145,7 @@ class Lowering(Matrices):
             self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 
-    def _is_rounded_often(self, node: Node, context: Context) -> bool:
+    def _is_rounded_often(self, node: Node, context: EnclosingLoops) -> bool:
         """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` repeat
         for the same entry: ``x[(i + k) % n]`` depends on ``i + k`` only. A copy of the tensor with the axis ``i + k``
         then saves divisions.
@@ -156,7 +156,7 @@ class Lowering(Matrices):
             return False
         return self.planner.rank(node, context) < context.dimension
 
-    def _is_repeated(self, node: Node, context: Context) -> bool:
+    def _is_repeated(self, node: Node, context: EnclosingLoops) -> bool:
         """Whether the value of `node` occurs more than once in the program, as earlier passes found: at shifted
         indices, in another loop, or in another sum.
         """
@@ -166,21 +166,21 @@ class Lowering(Matrices):
             return False
         return self._over_standard_axes(node, context) in self.repeated
 
-    def _over_standard_axes(self, node: Node, context: Context) -> Node:
+    def _over_standard_axes(self, node: Node, context: EnclosingLoops) -> Node:
         """Return `node` with standard names for the indices of the loops around it, so that equal values in different
         loops become equal nodes.
         """
         return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
-    def _is_large_sum(self, node: Node, context: Context) -> bool:
-        """Whether `node` is a sum that is computed repeatedly, because an array of its values might be larger than all
-        arguments of the program.
+    def _is_large_sum(self, node: Node, context: EnclosingLoops) -> bool:
+        """Return whether `node`, inside of the loops of `context`, is a sum that is computed repeatedly, because an
+        array of its values might be larger than all arguments of the program.
         """
         if node.op != "sum" or not self.large_sums:
             return False
         return self._over_standard_axes(node, context) in self.large_sums
 
-    def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
+    def _selected(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
         """Return the reduction `node`, if it depends on an outer index q only through an integer entry ``r[q]``, as the
         read ``s[r[q]]`` of a new array ``s`` with one entry for each value of ``r``. None for other reductions, or if
         the array does not pay.
@@ -191,7 +191,7 @@ class Lowering(Matrices):
         v = self.graph.fresh("value")
         value = {entry: Affine.variable(v)}
         rows = tuple([row.substitute(value) for row in (*block.context.rows, *entry.definition())])
-        context = Context((*block.context.variables, v), rows)
+        context = EnclosingLoops((*block.context.variables, v), rows)
         part = self.graph.substitute(node, value)
         if not part.free.isdisjoint(entry.atoms().intersection(block.context.variables)):
             # One array for each value would hold no less than is read of it.
@@ -203,9 +203,9 @@ class Lowering(Matrices):
         stored, index = kept
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
-    def _selected_factor(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
-        """Return a sum like ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``: an entry of a new array s of sums,
-        times the factors that do not depend on i. None if there are no such factors, or no such array.
+    def _selected_factor(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
+        """Return a sum ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``, for the code of `block`: an entry of a
+        new array s of sums, times the factors without i. None if there are no such factors, or no such array.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -222,9 +222,9 @@ class Lowering(Matrices):
         number: scalars.Scalar = yield self.value(self.graph.mul(outer), block)
         return scalars.Operation("mul", (number, found))
 
-    def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Translate `node`, the read of a tensor entry, to a read of the tensor's array, which may be a new temporary.
-        If the tensor has no array, return the formula of the entry.
+    def _read(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
+        """Return `node`, the read of a tensor entry, as a read of the tensor's array, which may be a new temporary, for
+        the code of ``block``. If the tensor has no array, return the formula of the entry.
         """
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
@@ -237,7 +237,7 @@ class Lowering(Matrices):
         stored, prefix = found
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
-    def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
+    def _entry(self, tensor: Node, place: Sequence[Affine], block: CodeBlock) -> Node:
         """Return the formula of the entry of the comprehension `tensor` at the index `place`: its body at this index,
         with a guard that makes it 0 out of bounds. Bounds that the loops around `block` ensure get no guard.
         """
@@ -249,20 +249,20 @@ class Lowering(Matrices):
         self._count_uses(entry)
         return entry
 
-    def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+    def _guard(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
         """Return the name of a scalar with the value of the guard: its body where the conditions are true, else 0. An
         `If` statement that computes it is appended to `block`.
         """
         name = self._local("s")
         block.statements.append(accumulator(name))
-        inner = Block(block.context.inside((), node.data), frozenset(), block)
+        inner = CodeBlock(block.context.inside((), node.data), frozenset(), block)
         value = yield self.value(node.args[0], inner)
         block.statements.append(If(self.rows(node.data), (*inner.statements, add(name, value))))
         return Name(name)
 
-    def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a select as a scalar expression. A branch that is costly, or may be undefined where it is not needed,
-        is computed under its condition only.
+    def _choice(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
+        """Return a select as a scalar expression for the code of ``block``. A branch that is costly, or may be
+        undefined where it is not needed, is computed under its condition only.
         """
         condition, *branches = node.args
         test = yield self.value(condition, block)
@@ -273,7 +273,7 @@ class Lowering(Matrices):
             private = self._used_only_by(branch, block)
             is_always = (branch.total and not self._has_long_loops(private)) or is_usual
             if not (is_always and self.planner.is_safe(branch, block.context.rows)):
-                inner = Block(block.context, frozenset(), block, private=private)
+                inner = CodeBlock(block.context, frozenset(), block, private=private)
                 inner.is_common = not condition.free.issuperset(block.context.variables)
             values.append((yield self.value(branch, inner)))
             if inner is block:
@@ -303,9 +303,9 @@ class Lowering(Matrices):
         found = [part for part in nodes if part.op in RANGED]
         return not all(is_short_range(part.data, v) for part in found for v in self.graph.bound(part))
 
-    def _used_only_by(self, branch: Node, block: Block) -> frozenset[Node]:
-        """Return the nodes that only this `branch` of a select uses in the kernel, so that they can be computed under
-        its condition.
+    def _used_only_by(self, branch: Node, block: CodeBlock) -> frozenset[Node]:
+        """Return the nodes that only this `branch` of a select uses in the kernel of ``block``, so that they can be
+        computed under its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
@@ -316,10 +316,9 @@ class Lowering(Matrices):
                 inside.update(part.args)
         return frozenset(private)
 
-    def _must_stay_conditional(self, node: Node, block: Block) -> bool:
-        """Whether `node`, which only one branch of a choice uses, must not be evaluated where the condition of the
-        branch is false. It must not if it calls a user function, or if an array of it would take as many loops as the
-        branch, which may be taken rarely.
+    def _must_stay_conditional(self, node: Node, block: CodeBlock) -> bool:
+        """Whether `node`, in the code of `block`, must be computed under the condition of a branch: only this branch
+        uses it, and it calls a user function, or would need as many loops as the branch.
         """
         around = next((one for one in block.outwards() if one.private is not None and node in one.private), None)
         if around is None:
@@ -329,14 +328,14 @@ class Lowering(Matrices):
         is_common = around.is_common and node.height > 0
         return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
-    def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
+    def _sums_first(self, node: Node, block: CodeBlock) -> Recursion[None]:
         """Before the addition `node` is computed in `block`, add the code of the sums among its terms, so that sums
         over the same range share a loop nest. A sum is added to the outermost block in which it is constant.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
         groups: dict[tuple[Any, ...], dict[Node, None]] = {}
-        homes: dict[int, Block] = {}
+        homes: dict[int, CodeBlock] = {}
         others = False
         waiting = [node]
         while waiting:
@@ -360,9 +359,9 @@ class Lowering(Matrices):
                 if part not in common:
                     yield self.value(part, block)
 
-    def _with_common_functions(self, sums: Sequence[Node], context: Context) -> list[Node]:
-        """Return those of `sums` that have a call of a costly function in common with another one of them. All run over
-        the same range, so that one loop can compute them together, with one call.
+    def _with_common_functions(self, sums: Sequence[Node], context: EnclosingLoops) -> list[Node]:
+        """Return those of `sums`, in the loops of ``context``, that have a call of a costly function in common with
+        another one of them. All run over the same range, so that one loop can compute them together, with one call.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -384,14 +383,14 @@ class Lowering(Matrices):
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
-    def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+    def _reduction(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
         """Add the loops that compute the reduction `node` (a sum, product or extremum) to `block`. Return the scalar in
         which they accumulate its value.
         """
         names: list[Name] = yield self._reductions([node], block)
         return names[0]
 
-    def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
+    def _reductions(self, nodes: Sequence[Node], block: CodeBlock) -> Recursion[list[Name]]:
         """Add a loop nest that computes the reductions `nodes`, each in an accumulator, to `block`; return the
         accumulators. The reductions are of one kind and over the same range.
         """
@@ -419,7 +418,7 @@ class Lowering(Matrices):
             self.shifts.search(bodies, blocks[-1].context, False)
         # Rows that bound no loop, as equations with data do not, are tested inside of all.
         tests = tuple(row for row in rows if not bounds_a_loop(row, variables))
-        innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
+        innermost = CodeBlock(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
         added = []
         for name, body in zip(names, bodies, strict=True):
             added.append(add(name, (yield self.value(body, innermost)), op))
@@ -427,10 +426,10 @@ class Lowering(Matrices):
         block.statements += self._nest(variables, rows, blocks, inside)
         return [Name(name) for name in names]
 
-    def _record_chain(self, node: Node, summand: Node, context: Context) -> None:
-        """Record the factors by which the terms of the running sum `node` change from entry to entry, such as ``a**(i -
-        j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries in one pass. ``summand`` is
-        the body of the sum.
+    def _record_chain(self, node: Node, summand: Node, context: EnclosingLoops) -> None:
+        """Record the factors by which the terms of the running sum `node`, with the body ``summand``, change from entry
+        to entry, such as ``a**(i - j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries
+        in one pass.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -439,13 +438,13 @@ class Lowering(Matrices):
             self.chained.update(factor for factor in self.graph.factors(summand) if last in factor.free)
 
     def _additions(
-        self, array: str, variables: Sequence[int], part: ScatterTerm, block: Block
+        self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables` that scatter the term `part`: in each iteration, its value is added to an
-        entry of `array` (or replaces it by a maximum or minimum).
+        """Return the loops over `variables`, in the block ``block``, that scatter the term `part`: in each iteration,
+        its value is added to an entry of `array` (or replaces it by a maximum or minimum).
         """
         blocks = nested_blocks(variables, part.rows, block)
-        innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
+        innermost = CodeBlock(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
         added = Set(Load(array, tuple([self.form(form) for form in part.index])), value, part.reduction)
         statements: tuple[loops.Statement, ...] = (*innermost.statements, added)
@@ -454,10 +453,10 @@ class Lowering(Matrices):
         return self._nest(variables, part.rows, blocks, statements)
 
     def _nest(
-        self, variables: Sequence[int], rows: Rows, blocks: Sequence[Block], inside: Sequence[loops.Statement]
+        self, variables: Sequence[int], rows: Rows, blocks: Sequence[CodeBlock], inside: Sequence[loops.Statement]
     ) -> tuple[loops.Statement, ...]:
-        """Return nested loops over `variables` around the statements `inside`. The body of each loop begins with the
-        statements of its block in `blocks`.
+        """Return nested loops over `variables`, with the bounds in the constraints `rows`, around the statements
+        `inside`. The body of each loop begins with the statements of its block in `blocks`.
         """
         statements = tuple(inside)
         for n in reversed(range(len(variables))):
@@ -467,11 +466,11 @@ class Lowering(Matrices):
         return statements
 
     def _split(
-        self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
+        self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: EnclosingLoops
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction by `op`, ``Sum_{i, j} body`` into ``Sum_i (Sum_j body)``, if an array of the inner sums has
-        fewer axes than there are loops around them. Return ``(variables, constraints, body)`` of the outer reduction;
-        the arguments if there is no such split.
+        """Split a reduction ``Sum_{i, j} body`` (or another `op`) in the range `rows` into ``Sum_i (Sum_j body)``, if
+        an array of the inner sums has fewer axes than loops around them. Return ``(variables, rows, body)`` of the
+        outer reduction, or the arguments.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -492,11 +491,11 @@ class Lowering(Matrices):
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in bounds_with_divisors(v, own))
         return lows, highs
 
-    def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Return a product as a scalar expression. Factors that are constant in inner loops are multiplied together
-        before these loops.
+    def _product(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
+        """Return a product as a scalar expression for the code of ``block``. Factors that are constant in inner loops
+        are multiplied together before these loops.
         """
-        groups: dict[int, tuple[Block, list[Node]]] = {}
+        groups: dict[int, tuple[CodeBlock, list[Node]]] = {}
         args = node.args
         for part in self.shifts.products.get(node, ()):
             if part in self.shifts.members and set(part.args) <= set(args):
@@ -521,9 +520,9 @@ class Lowering(Matrices):
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
-    def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: Context) -> list[Node]:
-        """Return the `factors` of the product `node`, where those that depend on the same loop indices are joined to
-        one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+    def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: EnclosingLoops) -> list[Node]:
+        """Return the `factors` of the product `node`, in the loops of ``context``. Those that depend on the same loop
+        indices are joined to one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:
@@ -538,7 +537,7 @@ class Lowering(Matrices):
         return found
 
     def _divided_by_norms(
-        self, powers: Sequence[Node], groups: Sequence[tuple[Block, list[Node]]], block: Block
+        self, powers: Sequence[Node], groups: Sequence[tuple[CodeBlock, list[Node]]], block: CodeBlock
     ) -> Recursion[scalars.Scalar]:
         """Return code for a product of factors and negative `powers` of norms, such as ``x*n**-3``. It divides by one
         norm after the other, since ``n**3`` may overflow or underflow. `groups` has pairs of a block of code and the
@@ -566,7 +565,7 @@ class Lowering(Matrices):
         factors = yield from in_turn(parts)
         return scalars.Operation("mul", tuple(factors))
 
-    def _inverse(self, norm: Node, block: Block) -> Recursion[scalars.Scalar]:
+    def _inverse(self, norm: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
         """Return a name for ``1/norm``, computed once and outside of loops where possible."""
         node = self.graph.pow(norm, self.graph.const(-1))
         value: scalars.Scalar = yield self.value(node, block)
@@ -576,7 +575,7 @@ class Lowering(Matrices):
             value = name
         return value
 
-    def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+    def _root(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
         """Return a power with an exponent like 3/2 as a product with a square root, which takes a tenth of the time of
         a general power.
         """
@@ -589,7 +588,7 @@ class Lowering(Matrices):
 
     # -------------------------------------------------------------- where values are computed
 
-    def _outermost_block(self, node: Node, block: Block) -> Block:
+    def _outermost_block(self, node: Node, block: CodeBlock) -> CodeBlock:
         """Return the outermost block around `block` in which `node` can be computed, since it depends on no loop
         further inside (code motion).
         """

@@ -48,9 +48,9 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: the formula to compute
-    for each entry, and terms like ``y[p[k]] += v[k]``, which are added to entries that data select. ``rows`` and
-    ``guard`` are the bounds of the axes and further conditions.
+    """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: a formula, and terms like
+    ``y[p[k]] += v[k]``, which are added to entries that data select. ``rows`` and ``guard`` bound the axes. With
+    ``stores``, inner sums may be stored in arrays.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -268,8 +268,8 @@ def _tests(graph: Graph, node: Node) -> Rows:
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """Return ``(constraints, value)`` of a summand: the constraints of its guards, and the summand without these,
-    ``(rows, v)`` for ``[rows]*v``.
+    """Return the summand ``body`` as ``(constraints, value)``: the constraints of its guards, and the summand without
+    these, ``(rows, v)`` for ``[rows]*v``.
     """
     rows: Rows = ()
     while True:

@@ -116,8 +116,8 @@ def _added(graph: Graph, terms: Sequence[Scaled]) -> Node:
 
 
 def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Number]]) -> bool:
-    """Return whether terms of the two groups may cancel, like ``a[i, j] - a[j, i]`` for a symmetric matrix. In a single
-    sum they cancel exactly, so that the groups must stay together.
+    """Return whether terms of the two groups `one` and `two` may cancel, like ``a[i, j] - a[j, i]`` for a symmetric
+    matrix. A term is a pair ``(tensor, coefficient)``. Terms that may cancel must stay in a single sum.
 
     Entries of one tensor with numbers of different size do not cancel where the entries are equal.
     """

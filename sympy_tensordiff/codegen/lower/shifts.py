@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.functions import is_user_function
 from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, is_dear
-from sympy_tensordiff.codegen.lower.plan import Context, Planner, StorageCandidate, index_forms
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner, StorageCandidate, index_forms
 from sympy_tensordiff.codegen.lower.scatters import solved_equation
 from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
 from sympy_tensordiff.codegen.lower.structures import Structures
@@ -79,7 +79,7 @@ class _LoopBody:
     """
 
     nodes: tuple[Node, ...]
-    context: Context
+    context: EnclosingLoops
     is_array: bool
     """Whether they are the entries of an array, not the terms of a reduction."""
     stored: set[Node] = field(default_factory=set)
@@ -132,7 +132,7 @@ def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
     them, however often it occurs.
     """
     found: list[_LoopBody] = []
-    stack = [(entry, Context((), ())) for entry in reversed(entries)]
+    stack = [(entry, EnclosingLoops((), ())) for entry in reversed(entries)]
     opened: set[Node] = set()
     while stack:
         part, context = stack.pop()
@@ -181,7 +181,7 @@ class Shifts:
     _shapes: set[tuple[Affine, ...]] = field(default_factory=set)
     """The shapes of all tensors that the program reads: no array of values is larger."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
-    _uses: dict[tuple[Node, Context], Instance | None] = field(default_factory=dict)
+    _uses: dict[tuple[Node, EnclosingLoops], Instance | None] = field(default_factory=dict)
     """The uses of values by parts of loops, as far as they were needed."""
     _work: dict[Node, int] = field(default_factory=dict)
     """About how many operations parts take that read nothing stored."""
@@ -207,12 +207,12 @@ class Shifts:
             for place, use in found.uses:
                 self._structures.add(use.node)
                 place.store(use.node)
-            places.append(_LoopBody((domain.node,), Context(domain.axes, domain.rows), True))
+            places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
 
-    def search(self, bodies: Sequence[Node], context: Context, is_array: bool) -> None:
-        """Find the values in the loop `bodies` for which `survey` chose arrays, and record in ``self.members`` the
-        array and the index at which each is read. With ``is_array``, the bodies are entries of an array, else terms of
-        a reduction.
+    def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
+        """Find the values in the loop `bodies`, in the loops of ``context``, for which `survey` chose arrays, and
+        record in ``self.members`` the array and the index at which each is read. With ``is_array``, the bodies are
+        entries of an array, else terms of a reduction.
         """
         if not self.domains:
             return
@@ -229,8 +229,8 @@ class Shifts:
                 self.products[part] = found
 
     def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
-        """Return the sets of factors that two products in loop bodies have in common, the largest first: ``{exp(x),
-        1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. A factor is given as a pair ``(number of its
+        """Return the sets of factors that two products in the loop bodies ``places`` have in common, the largest first:
+        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. A factor is a pair ``(number of its
         structure, multiplicity)``.
 
         At least two of them call functions: one factor is stored itself, and to multiply again is no work.
@@ -271,7 +271,7 @@ class Shifts:
             if chosen < pairs:
                 yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
-    def is_inside(self, use: Instance, context: Context) -> bool:
+    def is_inside(self, use: Instance, context: EnclosingLoops) -> bool:
         """Return whether the array that stores a value has all entries that its `use` needs in the loops of
         `context`.
         """
@@ -398,9 +398,9 @@ class Shifts:
             self._reads[part] = below | {part.free} if part.op == "read" else below
         return any(free >= node.free & variables for free in self._reads[node])
 
-    def _instance(self, part: Node, context: Context) -> Instance | None:
-        """Return `part` as ``number*value``, with the value a function of a few index forms, like ``x[k + 1]`` as
-        ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers.
+    def _instance(self, part: Node, context: EnclosingLoops) -> Instance | None:
+        """Return `part` as ``number*value``, where the value is a function of a few index forms, like ``x[k + 1]`` as
+        ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers. `context` has the loops around.
         """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:
@@ -476,7 +476,7 @@ class Shifts:
         ]
 
         def fits(ends: Sequence[Affine], extent: Affine) -> bool:
-            """Return whether some form in `ends` is provably at most `extent`, whatever the sizes are."""
+            """Return whether the enclosing method's ``facts`` imply that some form in `ends` is at most `extent`."""
             return any(is_implied(Constraint("ge", extent - end), facts) for end in ends)
 
         return any(
@@ -523,7 +523,7 @@ class Shifts:
         return known[node]
 
 
-def _tests_of_data(candidate: StorageCandidate, context: Context) -> Rows:
+def _tests_of_data(candidate: StorageCandidate, context: EnclosingLoops) -> Rows:
     """Return the constraints in `context` that contain entries of integer arrays, such as ``p[i] >= 2``, written in the
     axes of `candidate`. Return () if an axis is not a single loop index.
 
@@ -574,9 +574,9 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted along ``v`` so that the smallest shift is 0, as
-    ``u[Mod(v - 1, n)] + u[v]`` becomes ``u[v] + u[Mod(v + 1, n)]``. The new node has the old value at the index
-    ``start``, here ``Mod(v - 1, n)``. None if no read is shifted, or if ``v`` occurs elsewhere.
+    """Return ``(node, start)``: `node` with periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v +
+    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. None if no
+    read is shifted.
 
     None also where ``v`` is not the index of a whole axis.
     """
@@ -596,8 +596,8 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return a read of a tensor with its periodic indices, such as ``Mod(v - 1, n)``, shifted so that the smallest
-        shift of ``v`` in all reads is 0. Other nodes are unchanged.
+        """Return a read of a tensor with its periodic indices of ``v``, such as ``Mod(v - 1, n)``, replaced by the
+        shifted ones in ``moved``, a dictionary of the enclosing function. Other nodes are unchanged.
         """
         if part.op != "read":
             return part

@@ -58,13 +58,15 @@ def _expint(expn: Function) -> Function:
 
 
 def _expint_compiled(expn: Function) -> Function:
-    """Return the exponential integral E_n(x) for compiled code, for n = 0, 1, 2, …"""
+    """Return the exponential integral E_n(x) for compiled code, for n = 0, 1, 2, …, and nan for other n. ``expn``
+    computes it for the valid n.
+    """
     return lambda n, x: expn(n, x) if n >= 0 and n % 1 == 0 else math.nan
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """Return polygamma for compiled code: the sum of ``n!*(-1)**(n + 1)/(x + k)**(n + 1)`` over k, with the
-    Euler-Maclaurin formula for large k.
+    """Return polygamma for compiled code: ``psi`` for order 0, otherwise the sum of ``n!*(-1)**(n + 1)/(x + k)**(n +
+    1)`` over k, with the Euler-Maclaurin formula for large k.
 
     At negative x, a part of the sum over all integers k that does not depend on how far x is from 0::
 
@@ -254,8 +256,8 @@ def _result_of_two(function: Any, part: int) -> Function:
     empty = np.empty
 
     def one_of_two(x: float) -> Any:
-        """Return one of the two results that the C function ``function`` computes at `x`: the first for ``part`` 0, the
-        second for 1.
+        """Return one of the two results of the C function ``function`` at `x`: the first one if ``part`` is 0, the
+        second if it is 1. The enclosing function gets ``function`` and ``part``.
         """
         results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
@@ -271,8 +273,8 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return one of the four results that the C function ``function`` computes at `x` and writes to memory: the one
-        with the number ``part``.
+        """Return one of the four results that the enclosing C function ``function`` computes at `x` and writes to
+        memory: the one with the number ``part``.
         """
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)

@@ -54,7 +54,9 @@ def _with_joined_indices(graph: Graph, call: Node) -> Node:
 
 
 def _joined_index(graph: Graph, total: Node) -> Node:
-    """Return an addition of integer multiples of indices as one index; other nodes unchanged."""
+    """Return ``total`` as one index if it is an addition of integer multiples of indices, such as ``2*i + j``; other
+    nodes unchanged.
+    """
     terms = [graph.split_coefficient(term) for term in total.args] if total.op == "add" else []
     if not terms or not all(core.op == "index" and isinstance(c, int) for c, core in terms):
         return total
@@ -66,8 +68,8 @@ ENTRIES = frozenset({"read", "scalar", "index"})
 
 
 def _with_common_factors(graph: Graph, total: Node) -> Node:
-    """Return ``x*s - y*s`` as ``s*(x - y)``, if all terms of the scalar addition have entries of tensors in common;
-    other nodes unchanged.
+    """Return the scalar addition ``total`` with entries of tensors that all terms have in common taken out, ``x*s -
+    y*s`` as ``s*(x - y)``; other nodes unchanged.
 
     Exponentials and sums stay: their products are computed in forms that do not overflow. So do products like those in
     ``s[k]*x[i, k] - s[k]*x[j, k]``, which are computed before the loops over i and j.
@@ -390,10 +392,10 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
     """Return the costly calls below `roots` that several loops evaluate and that contain a sum, such as ``exp(Sum
-    ...)``. With `large`, include calls without a sum that depend on more indices than each array that they read. In the
-    result, indices have standard names.
+    ...)``. With `large`, include calls that depend on more indices than each array that they read. Calls only in
+    branches of the selects `choices` do not count.
 
-    Calls only in branches of the stored `choices` do not count, since one branch is computed.
+    Only one branch of a stored select is computed. In the result, indices have standard names.
     """
     places: Counter[Node] = Counter()
 

@@ -44,9 +44,9 @@ _lock = threading.Lock()
 
 def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
     """Return the module made from the text ``source``. If it was loaded before, with the same ``versions`` of compilers
-    and packages, it comes from a cache; with `own`, it is always a new one, to which the caller may add.
+    and packages, it comes from a cache; with `own`, it is a new one. Without `on_disk`, the module has no file.
 
-    Without `on_disk`, the module has no file.
+    With `own`, the caller may add to the module; other modules are shared.
     """
     own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
@@ -225,13 +225,15 @@ class _TextLoader(importlib.abc.InspectLoader):
         self.path = path
 
     def get_source(self, fullname: str) -> str:
-        """Return the source text of the module (import protocol)."""
+        """Return the source text of the module ``fullname`` (import protocol)."""
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the text that this loader holds, and return the code object of the module (import protocol)."""
+        """Compile the text that this loader holds, and return the code object of the module ``fullname`` (import
+        protocol).
+        """
         return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:
-        """Return False: generated modules are not packages."""
+        """Return False for the module ``fullname``: generated modules are not packages (import protocol)."""
         return False

@@ -32,7 +32,9 @@ def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        """Signal handler for Ctrl-C: call the previous handler, and record the exception that it raises."""
+        """Handle Ctrl-C: call ``previous``, the handler before, and append the exception that it raises to ``raised``,
+        a list of the enclosing function. ``number`` and ``frame`` are the signal and the interrupted code.
+        """
         try:
             previous(number, frame)
         except BaseException as error:

@@ -65,7 +65,7 @@ class DeviceArray(Memory):
         return all(n == 1 or a == b for n, a, b in zip(self.shape, self.strides, dense, strict=True))
 
     def overlaps(self, other: DeviceArray) -> bool:
-        """Return whether two dense arrays share memory."""
+        """Return whether this dense array and ``other`` share memory."""
         return self.pointer < other.end and other.pointer < self.end
 
     @property
@@ -76,7 +76,7 @@ class DeviceArray(Memory):
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
     """Return the description of an array in device memory. The library of ``value`` is asked to let ``stream`` wait for
-    computations of the array that still run.
+    computations of the array that still run. Errors call the array ``label``.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """

@@ -140,7 +140,9 @@ class DeviceCalls:
             filled = [as_numba_array(cuda, array) for array in results]
 
             def empty(entries: int, dtype: np.dtype[Any], stream: Any) -> Any:
-                """Return a new array of ``entries`` entries for a temporary, from the caller's array library."""
+                """Return a new device array of ``entries`` numbers of the type ``dtype`` for a temporary, made on
+                ``stream`` by the array library of the caller's arguments.
+                """
                 return as_numba_array(
                     cuda, describe_array("a temporary", library.empty((entries,), dtype, stream), handle)
                 )
@@ -254,7 +256,7 @@ def _describe_argument(argument: Argument, value: Any, handle: int) -> DeviceArr
 
 def _on_host(cuda: Any, array: DeviceArray, queue: Any) -> Any:
     """Return a copy of the device ``array`` in host memory, made on the stream ``queue``. The host waits until the copy
-    is complete.
+    is complete. ``cuda`` is Numba's CUDA module.
     """
     found = as_numba_array(cuda, array).copy_to_host(stream=queue)
     if queue:

@@ -360,7 +360,9 @@ def load(module: ObjectCode) -> SimpleNamespace:
     size, tables = entries["scratch"], entries.get("tables")
 
     def allocate_scratch(*values: Any) -> list[np.ndarray[Any, Any]]:
-        """Return newly allocated memory for the temporaries of a call with these arguments."""
+        """Return new arrays for the temporaries of a call with the arguments ``values``: one array, whose length is
+        computed by ``size``, the compiled function of the module.
+        """
         return [np.empty(size(*values), np.uint8)]
 
     def run_once(*values: Any) -> None:

@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.steps import (
 )
 from sympy_tensordiff.codegen.ir.walk import all_names, array_shapes
 from sympy_tensordiff.codegen.run.threads import PARALLEL_WORK, blockable
-from sympy_tensordiff.codegen.schedule.cpu import Site
+from sympy_tensordiff.codegen.schedule.cpu import ScheduleContext
 from sympy_tensordiff.codegen.schedule.device_loops import describe_device
 from sympy_tensordiff.codegen.schedule.fusion import fuse, nest_of
 from sympy_tensordiff.codegen.schedule.gpu_model import describe_model
@@ -37,7 +37,7 @@ class Plan(str):
     __slots__ = ()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """IPython's hook for text output: the lines of the text."""
+        """IPython's hook for text output: print the lines of this text on ``printer``. ``cycle`` is not used."""
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
@@ -94,7 +94,7 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
         if backend in COMPILED and isinstance(step, Kernel | FusedKernels):
-            place = Site(prover, FormNames(all_names(program), ()).fresh, off=program.rules_off)
+            place = ScheduleContext(prover, FormNames(all_names(program), ()).fresh, off=program.rules_off)
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return Plan("\n".join(lines))
@@ -103,9 +103,9 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> Plan:
 def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
-    """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores or as partial
-    sums. ``bounded`` is the scheduled program, ``fused`` the same after fusion. `fallback`: why Numba compiles it
-    instead of LLVM, or "".
+    """Return the lines of ``.plan`` that say which steps are compiled, and which run on several cores (``parallel`` is
+    the user's choice) or as partial sums. ``bounded`` is the scheduled program, ``fused`` the same after fusion.
+    `fallback` says why LLVM is not used, or "".
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]
@@ -133,5 +133,5 @@ def driver_lines(
 
 
 def _shape(forms: tuple[Affine, ...]) -> str:
-    """Return a shape as text."""
+    """Return the shape with the extents ``forms`` as text."""
     return f"({', '.join(map(str, forms))})"

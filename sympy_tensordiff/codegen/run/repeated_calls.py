@@ -57,8 +57,8 @@ class LastCall:
         return taken if self._has_same_data(taken) else None
 
     def _has_same_data(self, values: Sequence[Any]) -> bool:
-        """Return whether index arrays still have the recorded entries, and whether matrices declared symmetric are so
-        exactly. Callers may change arrays in place.
+        """Return whether the index arrays in the arguments ``values`` still have the recorded entries, and whether
+        matrices declared symmetric are so exactly. Callers may change arrays in place.
         """
         same = all([values[position].tobytes() == entries for position, entries in self.data])
         return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])
@@ -87,8 +87,8 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return a record of a call with ``values``, for quick checks of the next call; None if calls of this kind need the
-    full checks. ``run`` is the function that computed the results.
+    """Return a record of a call for quick checks of the next call; None if calls of this kind need the full checks.
+    ``values`` are given for ``arguments``; ``prepared`` has them converted. ``run`` computed the results.
     """
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None

@@ -112,7 +112,9 @@ def fit(structure: str, out: Any) -> list[Any]:
 
 
 def _noun(structure: str) -> str:
-    """Return the noun for the elements of ``out`` in messages: "entries" if they are nested tuples, "arrays" if not."""
+    """Return the noun for the elements of ``out`` in messages: "entries" if ``structure`` says that they are nested
+    tuples, "arrays" if not.
+    """
     return "entries" if "(" in structure[1:] else "arrays"
 
 
@@ -141,7 +143,7 @@ def check_out(
 
 
 def _overlaps_itself(out: NDArray[Any]) -> bool:
-    """Return whether two entries of an array share memory."""
+    """Return whether two entries of the array ``out`` share memory."""
     places = np.zeros((), np.int64)
     for length, stride in zip(out.shape, out.strides, strict=True):
         places = np.add.outer(places, np.arange(length) * stride)

@@ -110,8 +110,8 @@ def with_threads(
     """
 
     def call_locked(*values: Any) -> None:
-        """Call ``run``, the compiled function, with ``values`` while no other thread does. A forked process has no
-        thread pool, and calls the serial version instead.
+        """Call ``run``, the compiled function, with the arguments ``values``, and let no other thread call it
+        meanwhile. A forked process has no thread pool; there, call the serial version instead.
         """
         start_pool()
         if _owner != os.getpid():

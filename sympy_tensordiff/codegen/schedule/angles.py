@@ -52,8 +52,9 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
-    """Return statements that run `loop` with fast sines and cosines, which are right for small angles only, and again
-    with ordinary ones if an angle was large. None if the loop is short, calls no sine or cosine, or may not run twice.
+    """Return statements that run `loop` with fast sines and cosines, right for small angles only, and again with
+    ordinary ones if an angle was large. None if the loop is short, calls no such function, or may not run twice.
+    ``fresh`` returns new names.
     """
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return None
@@ -78,7 +79,7 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
     """Return `body` with sine and cosine replaced by versions for small angles, and with statements that set the flag
-    ``wide`` if an angle exceeds `MAX_NEAR_ANGLE`.
+    ``wide`` if an angle exceeds `MAX_NEAR_ANGLE`. ``fresh`` returns new names.
     """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:
@@ -88,8 +89,8 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         angles: dict[Scalar, str] = {}
 
         def small_angle(value: Scalar) -> Scalar:
-            """Return a call of sine or cosine as a call of the fast function for small angles, with a scalar variable
-            as its argument. The caller assigns the angle to this variable before. Any other `value` is returned
+            """Return a call of sine or cosine as a call of the fast function for small angles. Its argument is a scalar
+            variable, which is recorded in ``angles`` of the enclosing function. Any other `value` is returned
             unchanged.
             """
             if not _is_sine_or_cosine(value):

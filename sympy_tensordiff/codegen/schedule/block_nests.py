@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 from sympy_tensordiff.codegen.ir.programs import FusedKernels, Kernel, Scatter, Step
 from sympy_tensordiff.codegen.ir.steps import Shapes
-from sympy_tensordiff.codegen.schedule.blocks import BlockNest, Fresh
+from sympy_tensordiff.codegen.schedule.blocks import BlockNest, NameMaker
 from sympy_tensordiff.codegen.schedule.row_blocks import row_nest
 from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, sum_nest
 from sympy_tensordiff.codegen.schedule.tiles import tile_nest, tiling
 from sympy_tensordiff.codegen.schedule.transposes import transposed_reads, transposing_nest
 
 
-def block_nest(step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest | None:
+def block_nest(
+    step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: NameMaker
+) -> BlockNest | None:
     """Return the loop nest of a GPU step whose threads share memory in blocks: fused row-wise kernels, sums distributed
     over threads (``shared_loops``), products in tiles, or transposed reads. None for other steps and for scatters.
     """

@@ -22,7 +22,7 @@ SIDE = 16
 LEAST_IN_USE = 0.6
 """The least part of a tile that a constant length of an axis fills."""
 
-Fresh = Callable[[str], str]
+NameMaker = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def names_in(forms: Iterable[Affine]) -> set[str]:
 
 
 def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
-    """Return the shape of a shared array."""
+    """Return the shape of the array in shared memory that ``alloc`` declares."""
     return tuple([end.lows[0].form for end in alloc.shape])
 
 

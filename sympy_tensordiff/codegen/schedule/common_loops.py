@@ -60,7 +60,8 @@ def _join_with_earlier(
     found: list[Statement], place: int, lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> int | None:
     """Join the loop ``found[place]`` with the first earlier loop in ``found`` that has the same range and can be joined
-    with it. Return the position of the joined loop, with which ``found`` is updated; None if there is none.
+    with it. Return the new position, or None; ``found`` is updated. ``lengths`` has the values of sizes, ``fresh``
+    returns new names.
     """
     later = found[place]
     is_kind, join = (_is_flat, _join_loops) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
@@ -80,7 +81,8 @@ def _join_loops(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
     """Return the statements that replace the loops `earlier` and `later` and the statements ``between`` them, with both
-    loops joined to one; None if this would change results, or if the loops have no costly value in common.
+    loops joined to one; None if this would change results, or if the loops have no costly value in common. ``fresh``
+    returns new names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -97,9 +99,9 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return statements that replace the loops `earlier` and `later`, which contain loops, and the statements
-    ``between`` them: one outer loop, in which inner loops that compute the same costly value are joined. None if this
-    would change results, or if no inner loops can be joined.
+    """Return statements that replace the nested loops `earlier` and `later` and the statements ``between`` them: one
+    outer loop, in which inner loops that compute the same costly value are joined. None if this would change results or
+    joins none. ``lengths`` maps names of axis lengths to forms, ``fresh`` returns new names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))

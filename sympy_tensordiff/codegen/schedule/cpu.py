@@ -30,7 +30,7 @@ from sympy_tensordiff.codegen.schedule.common_loops import with_common_loops
 from sympy_tensordiff.codegen.schedule.distribution import distributed
 from sympy_tensordiff.codegen.schedule.interior import LoopContext, interior
 from sympy_tensordiff.codegen.schedule.invariant_reads import InvariantReads, gathers_first
-from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
+from sympy_tensordiff.codegen.schedule.primitives import NameMaker, carry, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import (
     SHORT,
     STRIP,
@@ -74,7 +74,7 @@ JAMMED_OPERATIONS = frozenset({"add", "mul", "neg", "pow"})
 
 
 @dataclass(frozen=True)
-class Site:
+class ScheduleContext:
     """The context in which a kernel is scheduled, passed to all rules: the loops around the kernel, the block of rows
     that one thread computes, the options, and the rules applied so far.
 
@@ -89,7 +89,7 @@ class Site:
     """
 
     prover: Prover
-    fresh: Fresh
+    fresh: NameMaker
     bare: frozenset[str] = frozenset()
     outer: tuple[str, ...] = ()
     block: tuple[str, str] | None = None
@@ -157,7 +157,7 @@ class Rule(NamedTuple):
     do: Callable[..., Made | tuple[Statement, ...] | None]
 
 
-def scheduled(kernel: Kernel, site: Site) -> Nest:
+def scheduled(kernel: Kernel, site: ScheduleContext) -> Nest:
     """Return the loop nest of `kernel`, scheduled for a CPU: one rule of `ROWS` for the loops over its axes, then rules
     of `LOOPS` for single loops.
     """
@@ -180,7 +180,7 @@ def scheduled(kernel: Kernel, site: Site) -> Nest:
     return Nest((*arrays, *site.buffers), body, site.bare)
 
 
-def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None, Any]:
+def _first(recipe: Sequence[Rule], site: ScheduleContext, *args: Any) -> tuple[Rule | None, Any]:
     """Try the rules of ``recipe`` in order. Return ``(rule, result)`` of the first one that is switched on and returns
     a result for ``args``, and record it in ``site.fired``, for the plan. ``(None, None)`` if there is none, or if
     ``site`` is plain.
@@ -192,7 +192,7 @@ def _first(recipe: Sequence[Rule], site: Site, *args: Any) -> tuple[Rule | None,
     return None, None
 
 
-def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tuple[Statement, ...]:
+def _reading_once(body: Sequence[Statement], kernel: Kernel, site: ScheduleContext) -> tuple[Statement, ...]:
     """Return the statements ``body`` of `kernel` with loop-invariant reads moved out of loops: entries of integer
     arrays, such as ``idx[i]``, and entries of real arrays unless the kernel may run often (``site.is_within``), as in a
     fused loop.
@@ -206,8 +206,10 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, site: Site) -> tupl
     return InvariantReads(site.prover, site.fresh, extents, has_values=not site.is_within).body(body, rows)
 
 
-def _axes(kernel: Kernel, site: Site) -> list[Loop]:
-    """Return the loops over the axes of a kernel, outer ones first."""
+def _axes(kernel: Kernel, site: ScheduleContext) -> list[Loop]:
+    """Return the loops over the axes of a kernel, outer ones first. ``site`` has the loops around the kernel and the
+    block that one thread computes.
+    """
     found = []
     for number, axis in enumerate(kernel.axes):
         first, stop = ZERO, extent(kernel.array, len(site.outer) + number)
@@ -219,14 +221,14 @@ def _axes(kernel: Kernel, site: Site) -> list[Loop]:
     return found
 
 
-def _whole_axes(kernel: Kernel, site: Site) -> tuple[Loop, ...]:
+def _whole_axes(kernel: Kernel, site: ScheduleContext) -> tuple[Loop, ...]:
     """Return loops without bodies over all values of the axes of `kernel`, outer ones first."""
     numbers = enumerate(kernel.axes, len(site.outer))
     ends = kernel.extents if isinstance(kernel, Scatter) else [extent(kernel.array, number) for number, _ in numbers]
     return tuple([span(axis, ZERO, stop) for axis, stop in zip(kernel.axes, ends, strict=False)])
 
 
-def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence[Loop]:
+def _interchanged(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) -> Sequence[Loop]:
     """Return ``spans``, the loops over the axes of `kernel`, interchanged so that the innermost loop reads contiguous
     memory as often as possible.
 
@@ -248,7 +250,7 @@ def _interchanged(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Sequence
     return [spans[next(order)] if n in (*long, last) else loop for n, loop in enumerate(spans)]
 
 
-def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
+def _jammed(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) -> Made | None:
     """Unroll the short last axis of a kernel: the loops then compute all entries along it at once (unroll-and-jam).
     Return ``((), statements)``, where () means no local arrays; None for other kernels, or if this saves no reads.
     ``spans`` is not used.
@@ -258,10 +260,10 @@ def _jammed(kernel: Kernel, site: Site, spans: Sequence[Loop]) -> Made | None:
     return None if body is None else ((), body)
 
 
-def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Site) -> Made | None:
-    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says: the loop along a row, the
-    last of ``spans``, is moved inside (of sums, for example), so that memory is read contiguously. None if `plan` is
-    None.
+def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: ScheduleContext) -> Made | None:
+    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says, in the context ``site``.
+    The loop along a row, the last of ``spans``, is moved inside other loops (sums, for example), so that memory is read
+    contiguously. None if `plan` is None.
 
     A long row is cut into strips.
     """
@@ -301,7 +303,7 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sit
     return tuple(arrays), body if around is None else (replace(around, body=(*around.body, *body)),)
 
 
-def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[Statement, ...]:
+def _refined(body: Sequence[Statement], site: ScheduleContext, is_one: bool) -> tuple[Statement, ...]:
     """Return the statements ``body`` with each loop, also an inner one, rewritten by the first rule in `LOOPS` that
     applies to it. ``is_one`` says whether ``body`` runs only once per call.
     """
@@ -315,7 +317,7 @@ def _refined(body: Sequence[Statement], site: Site, is_one: bool) -> tuple[State
     return tuple(found)
 
 
-def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+def _in_chains(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
     """Return `loop`, which computes a long maximum or minimum, with `CHAINS` independent accumulators: a comparison
     then need not wait for the previous one. None for other loops.
     """
@@ -323,7 +325,7 @@ def _in_chains(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | 
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
 
 
-def _in_parts(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+def _in_parts(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
     """Return ``loop`` with each long sum split into partial sums, which makes rounding errors smaller. None if there
     are no long sums, or if the loop runs several times per call (``is_one`` is False).
     """
@@ -346,9 +348,10 @@ def is_extremum(loop: Loop) -> bool:
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
 
 
-def _jammed_rows(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop that adds terms to a whole row, ``for i: row[j] += a[i]*b[i, j] for all j``, with several i handled
-    in one pass over the row, so that the row is read less often; None for other loops.
+def _jammed_rows(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
+    """Return `loop`, if it adds terms to a whole row, as ``for i: row[j] += a[i]*b[i, j] for all j``, with several i
+    handled in one pass over the row, so that the row is read less often; None for other loops. ``site`` gives new
+    names.
     """
     if not is_sum_of_rows(loop):
         return None
@@ -377,9 +380,9 @@ def is_sum_of_rows(loop: Loop) -> bool:
     return not any(loop.variable in form.atoms() for form in (*(b.form for b in bounds(row)), *add.target.index))
 
 
-def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
-    """Split the body of ``loop`` into two loops over short strips of it: the first computes sums, the second applies
-    functions such as exp to these sums, with vector instructions. None if that is impossible. ``is_one`` says whether
+def _distributed(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
+    """Split the body of ``loop`` into two loops over short strips: the first computes sums, the second applies
+    functions such as exp to these, with vector instructions. None if that is impossible. ``is_one`` says whether
     ``loop`` runs only once per call.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once are added up strip
@@ -395,7 +398,7 @@ def _distributed(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] 
     return split_sums(strips, sums, PART, site.fresh) if sums else (strips,)
 
 
-def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
+def usual_rows(loop: Loop, site: ScheduleContext) -> tuple[Statement, ...] | None:
     """Return statements that replace `loop`, the common loop of fused kernels, if a rare condition guards some of its
     inner loops; None if there are none. They run the loop without these and then, if the condition was true somewhere,
     the full loop again.
@@ -404,14 +407,16 @@ def usual_rows(loop: Loop, site: Site) -> tuple[Statement, ...] | None:
     return found
 
 
-def common_loops(body: Sequence[Statement], lengths: Mapping[Variable, Affine], site: Site) -> Sequence[Statement]:
+def common_loops(
+    body: Sequence[Statement], lengths: Mapping[Variable, Affine], site: ScheduleContext
+) -> Sequence[Statement]:
     """Return the statements of fused kernels for one row, with two loops merged where they compute the same costly
     values. ``lengths`` maps the variables for axis lengths of arrays to extents.
     """
     return _first((COMMON,), site, body, lengths, site)[1] or body
 
 
-def distributed_rows(loop: Loop, site: Site) -> Loop:
+def distributed_rows(loop: Loop, site: ScheduleContext) -> Loop:
     """Return ``loop``, the common loop of fused kernels, cut into strips: in each strip, one loop computes reductions
     and a vectorised one functions of their results. Return `loop` itself if that is not possible.
     """
@@ -423,7 +428,7 @@ def distributed_rows(loop: Loop, site: Site) -> Loop:
     return strips
 
 
-def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | None:
+def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
     """Split ``loop`` into loops over its first few, middle and last few iterations. In the middle loop, all conditions
     are true, so that it needs no tests or remainders. Return the new statements; None if there is no such middle range.
     ``site`` is the context of the loop.
@@ -433,7 +438,7 @@ def _interior(loop: Loop, site: Site, is_one: bool) -> tuple[Statement, ...] | N
     return None if parts is None else _with_near_angles(parts, site)
 
 
-def _with_near_angles(body: Sequence[Statement], site: Site) -> tuple[Statement, ...]:
+def _with_near_angles(body: Sequence[Statement], site: ScheduleContext) -> tuple[Statement, ...]:
     """Return ``body`` with sines in its loops computed in vectors; see `with_near_angles`."""
     found: list[Statement] = []
     for s in body:

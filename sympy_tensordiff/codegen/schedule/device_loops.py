@@ -137,9 +137,9 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Estimate the operations of `kernel` for one batch entry as a sum of products, and yield the factors of each
-    product: the extents of its array and, for each loop, these with the lengths of the loop and of the loops around it.
-    Unknown lengths are left out.
+    """Estimate the operations of `kernel` for one batch entry as a sum of products, and yield the known factors of each
+    product: extents of its array, found in `shapes`, and lengths of nested loops. `axes` maps arrays to their batch
+    axes.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
     extents = without_axis(box, axes.get(kernel.array))
@@ -267,8 +267,8 @@ def with_numbers_in_memory(step: Recurrence) -> Recurrence:
     numbers = {a.name for a in step.body.arguments if _is_number(a)}
 
     def read(value: Scalar) -> Scalar:
-        """Return the read ``x[0]`` for a real number ``x`` that is stored as an array of one entry; return other
-        expressions unchanged.
+        """Return ``x[0]`` for the name or entry of a real number ``x`` in ``numbers``, a set of the enclosing function:
+        the number is stored as an array of one entry. Other expressions are unchanged.
         """
         name = value.name if isinstance(value, Name) else value.array if isinstance(value, Load) else ""
         return Load(name, (Affine(),)) if name in numbers else value

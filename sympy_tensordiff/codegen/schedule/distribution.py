@@ -94,7 +94,7 @@ def _in_strips(
 ) -> tuple[list[Alloc], Loop]:
     """Return ``(local arrays, loop)``: ``loop`` in strips, in each of which an inner loop runs the statements ``first``
     and another one ``second``. The local arrays pass the scalars ``stored`` to ``second``; they have the dtype of the
-    array ``like``.
+    array ``like``. ``fresh`` returns new names.
     """
     start = fresh(f"{loop.variable}_first")
     strips = split(loop, STRIP, start)
@@ -121,8 +121,8 @@ def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[State
     """
 
     def by_name(part: Scalar) -> Scalar:
-        """Return the scalar of the same name if ``part`` reads an array without axes that is in ``made``; any other
-        node unchanged.
+        """Return the scalar with the name of the array that ``part`` reads if this array is in ``made``, the local
+        arrays without axes; return any other node unchanged.
         """
         return Name(part.array) if isinstance(part, Load) and not part.index and part.array in made else part
 

@@ -47,7 +47,7 @@ from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_
 from sympy_tensordiff.codegen.schedule.cpu import (
     PLAIN,
     Nest,
-    Site,
+    ScheduleContext,
     common_loops,
     distributed_rows,
     scheduled,
@@ -427,7 +427,7 @@ def is_plain_total(kernel: Kernel) -> bool:
 # ---------------------------------------------------------------------------- the nests of kernels that run together
 
 
-def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
+def nest_of(step: Kernel | FusedKernels, site: ScheduleContext) -> Nest:
     """Schedule the loop nest of `step` in the context `site`, verify and return it. Return the unscheduled nest if an
     access in the scheduled one cannot be proved to be in bounds.
     """
@@ -442,7 +442,7 @@ def nest_of(step: Kernel | FusedKernels, site: Site) -> Nest:
     return nest
 
 
-def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationError) -> Nest:
+def in_plain_loops(step: Kernel | FusedKernels, site: ScheduleContext, error: VerificationError) -> Nest:
     """Return the loop nest of `step` without scheduling, to use after the check of its scheduled nest has raised
     `error`. Raise `error` again if that nest was not scheduled either.
     """
@@ -454,7 +454,7 @@ def in_plain_loops(step: Kernel | FusedKernels, site: Site, error: VerificationE
     return nest
 
 
-def scheduled_together(step: FusedKernels, site: Site) -> Nest:
+def scheduled_together(step: FusedKernels, site: ScheduleContext) -> Nest:
     """Return the nest of fused kernels: loops over their common axes, in which each kernel computes its row."""
     bare = site.bare.union(array.name for array in step.rows if not array.shape)
     shapes = {array.name: array.shape for array in step.rows}
@@ -498,7 +498,7 @@ class _Parts:
     """
 
     step: FusedKernels
-    site: Site
+    site: ScheduleContext
     arrays: list[Alloc] = field(default_factory=list)
     before: list[Statement] = field(default_factory=list)
     inside: list[Statement] = field(default_factory=list)

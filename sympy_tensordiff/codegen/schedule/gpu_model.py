@@ -303,7 +303,9 @@ class _LaunchCounter:
                 self.count_value(statement, warp, times)
 
     def count_value(self, statement: Set, warp: Sequence[Values], times: int) -> None:
-        """Add to the counts the operations and reads of one statement, which is executed `times` times."""
+        """Add to the counts the operations and reads of one statement, which a warp executes `times` times. ``warp``
+        has the values of the loop variables in each of its threads.
+        """
         if isinstance(statement.value, Ends | Identity):
             return
         nodes = list(subexpressions(statement.value))
@@ -392,8 +394,8 @@ def block_shape(columns: int, rows: int, outer: int) -> tuple[int, int, int]:
     """
 
     def share(extent: int, most: int) -> int:
-        """Return the length of each part if `extent` is divided into as few equal parts as possible of at most
-        ``most``, rounded up.
+        """Return ``extent/n``, rounded up, for the smallest number of parts n such that the parts have at most ``most``
+        entries: 34 for 100 entries in parts of at most 40.
         """
         return ceil(extent / ceil(extent / most))
 

@@ -45,8 +45,8 @@ def _join_scatters(scatters: Iterable[Scatter], taken: set[str]) -> Iterator[Sca
 
 
 def _join(one: Scatter, other: Scatter, taken: set[str]) -> Scatter | None:
-    """Return one scatter that adds the sum of the values of both scatters; None unless each adds one value and both add
-    to the same entries. New names are added to ``taken``.
+    """Return one scatter that adds the sum of the values of ``one`` and ``other``; None unless each adds one value and
+    both add to the same entries. New names are added to ``taken``.
     """
     if one.extents != other.extents or one.exclusive != other.exclusive:
         return None

@@ -171,14 +171,14 @@ def _with_transposed_products(program: Program) -> Program:
         return program
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with its row and column indices exchanged if its array is to be stored transposed; ``variable``
-        and ``around`` are not used.
+        """Return `load` with its row and column indices exchanged if its array is in ``turned``, the dictionary of
+        arrays to store transposed; ``variable`` and ``around`` are not used.
         """
         return Load(load.array, turned[load.array].turned(load.index)) if load.array in turned else load
 
     def operand(one: Operand) -> Operand:
-        """Return the operand ``one`` of a matrix product. If its array is stored transposed, the labels of its rows and
-        columns are exchanged.
+        """Return the operand ``one`` of a matrix product, with the labels of its rows and columns exchanged if its
+        array is in ``turned``, the dictionary of arrays to store transposed.
         """
         return replace(one, labels=turned[one.array].turned(one.labels)) if one.array in turned else one
 
@@ -270,7 +270,8 @@ def _with_copies(program: Program) -> Program:
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
             """Return ``load`` as a contiguous read of a rearranged copy of its array; unchanged if no copy pays. A copy
-            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it.
+            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it. The
+            step that copies is added to ``fresh``.
 
             The step that makes a new copy is added to ``fresh``; for the array of an argument it is added to the first
             steps of the program.
@@ -323,7 +324,9 @@ def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
 
 
 def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> Kernel:
-    """Return the kernel that fills `copy` with the array, its axes in the given `order`."""
+    """Return the kernel that fills the array `copy` with the entries of `array`, its axes in the given `order`.
+    ``taken`` are names that it may not use.
+    """
     axes = [unique(f"i{n}", taken) for n in range(len(order))]
     index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
     return entrywise(copy.name, axes, [], Load(array, tuple([index[m] for m in range(len(order))])))
@@ -359,9 +362,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with each read replaced by ``visit(read, variable, around)``: ``variable`` is the
-        innermost long loop or axis around the read, ``around`` are the longer ones. `loops` are all loops and guards
-        around `statement`.
+        """Return `statement` with each read replaced by ``visit(read, variable, around)``; ``visit`` is the enclosing
+        function's. ``variable`` is the innermost long loop or axis around the read, ``around`` are the longer ones.
+        `loops` are all loops and guards around `statement`.
         """
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
@@ -374,8 +377,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def visited(node: Scalar) -> Scalar:
-            """Return ``visit(node, variable, loops)``, the replacement of the read `node`, for the loops around it;
-            other nodes unchanged.
+            """Return ``visit(node, variable, around)``, the replacement of the read `node`; other nodes unchanged.
+            ``visit``, the innermost long loop and the longer loops ``around`` the statement are those of the enclosing
+            functions.
             """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 

@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.schedule.scans import PrefixScan
 from sympy_tensordiff.codegen.schedule.short_rows import contains_loop
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
-Fresh: TypeAlias = Callable[[str], str]
+NameMaker: TypeAlias = Callable[[str], str]
 """Makes an unused name like the given one."""
 
 
@@ -112,10 +112,12 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
     return [replace(row, body=with_values(body, invariants_first))] if body else []
 
 
-def carry(row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: Fresh) -> tuple[Statement, ...]:
+def carry(
+    row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: NameMaker
+) -> tuple[Statement, ...]:
     """Return statements that compute the prefix scan ``scan``, such as a running sum, along a row: in a loop, each
     entry continues from the value of the previous one. ``last`` is the last index of the row, ``others`` are the names
-    of scans already computed.
+    of scans already computed. ``fresh`` returns new names.
 
     If each entry adds one exponential, these are computed for the whole row first, in vectors.
     """
@@ -185,7 +187,11 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
 
 
 def _changes(
-    pairs: Sequence[tuple[Scalar, Scalar]], name: str, start: Scalar, entries: Mapping[str, Name | Load], fresh: Fresh
+    pairs: Sequence[tuple[Scalar, Scalar]],
+    name: str,
+    start: Scalar,
+    entries: Mapping[str, Name | Load],
+    fresh: NameMaker,
 ) -> tuple[tuple[list[Statement], list[Statement], list[Statement]], Scalar, list[tuple[Name, Name]]]:
     """Return code for the difference between the values of a sum ``Sum c*p`` at one entry of a row and at the previous
     entry, as ``((begin, set, keep), change, parts)``; `pairs` are the ``(c, p)``. ``change`` is the difference.
@@ -209,7 +215,7 @@ def _changes(
     return (begin, here, keep), change, parts
 
 
-def _move(totals: Sequence[Name], change: Scalar, fresh: Fresh) -> list[Statement]:
+def _move(totals: Sequence[Name], change: Scalar, fresh: NameMaker) -> list[Statement]:
     """Return the statements that update the running sums ``Sum_j w[j]*(p - q[j])**n``, for n = 0, 1, ... in `totals`,
     when p grows by ``change``. By the binomial theorem, the new sums follow from the old ones alone.
     """
@@ -229,13 +235,13 @@ def _rescale(
     parts: Sequence[tuple[Name, Name]],
     change: Scalar,
     terms: Sequence[Statement],
-    fresh: Fresh,
+    fresh: NameMaker,
 ) -> list[Statement]:
-    """Return the statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
-    ``change``. They multiply the sums by ``exp(change)``; if this would lose digits, the statements ``terms`` compute
-    the sums again.
+    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
+    ``change``: they multiply by ``exp(change)`` or, if this loses digits, run ``terms``, which sum again. `parts` are
+    pairs ``(new, old)`` of terms of m; ``fresh`` makes new names.
 
-    `parts` are pairs of the new and the old value of each term of m; ``fresh`` returns new names.
+    A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
     is_less = Operation("le", (root, Number(1)))
@@ -265,9 +271,9 @@ def _is_set(flag: Name) -> Constraint:
     return Constraint("ge", Affine.variable(flag.name) - 1)
 
 
-def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
+def rfactor(loop: Loop, count: int, fresh: NameMaker) -> tuple[Statement, ...]:
     """Return statements that compute the reduction `loop` with ``count`` accumulators, each for every ``count``-th
-    term, and combine them after the loop: an operation need not wait for the previous one.
+    term, and combine them after the loop: an operation need not wait for the previous one. ``fresh`` returns new names.
 
     The reduction is the one statement of the loop, into a scalar.
 
@@ -289,7 +295,7 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     return (*before, *(Set(chain, add.target) for chain in chains[1:]), main, *joined, *rest)
 
 
-def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
+def jam(loop: Loop, count: int, fresh: NameMaker) -> tuple[Statement, ...]:
     """Return statements that run `loop`, each iteration of which adds to a whole row, with `count` iterations in one
     pass over the row (unroll-and-jam).
 
@@ -318,10 +324,11 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 
 
 def _in_steps(
-    loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
+    loop: Loop, count: int, inside: Sequence[Statement], fresh: NameMaker
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return the code that replaces a loop in three parts: statements that compute its ends, a loop in steps of
-    ``count`` with the body ``inside``, and a list with a loop over the remaining iterations, empty if none remain.
+    """Return the code that replaces ``loop`` in three parts: statements that compute its ends, a loop in steps of
+    ``count`` with the body ``inside``, and a list with a loop over the remaining iterations. ``fresh`` returns a new
+    name.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
@@ -339,7 +346,7 @@ def _in_steps(
     return before, main, [] if is_known and done == stop else [rest]
 
 
-def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
+def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: NameMaker) -> tuple[Statement, ...]:
     """Return statements that compute the `sums` of `loop` in parts of `size` terms each (of one iteration, if the loop
     contains other loops), and add the parts to totals in double precision, for accuracy.
     """

@@ -78,8 +78,8 @@ def _is_small(length: Affine) -> bool:
 
 
 def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
-    """Whether `kernel` fills an array cheaply from arrays with fewer long axes, ``d[i, j]`` from ``x[i]`` and ``x[j]``,
-    so that it can be computed again instead of stored.
+    """Return whether `kernel` fills an array cheaply from arrays with fewer long axes, ``d[i, j]`` from ``x[i]`` and
+    ``x[j]``, so that it can be computed again instead of stored.
     """
     own = _degree(shapes[kernel.array])
     lengths = [_rounds(loop) for loop in loops(kernel.body)]
@@ -144,7 +144,9 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
     assert isinstance(store, Set)
 
     def fresh(name: str) -> str:
-        """Return ``name``, or a similar name, that is not in use, and reserve it."""
+        """Return ``name``, or a similar name, that no array or loop of the program has, and add it to ``used``, a set
+        of the enclosing function.
+        """
         used.add(found := unique(name, taken, used))
         return found
 

@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.ir.rename import Renaming, renamed, reserve_name
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load
 from sympy_tensordiff.codegen.ir.steps import Shapes
 from sympy_tensordiff.codegen.ir.walk import added, all_names, array_shapes, loads, loops
-from sympy_tensordiff.codegen.schedule.blocks import WARP, BlockNest, Fresh
+from sympy_tensordiff.codegen.schedule.blocks import WARP, BlockNest, NameMaker
 from sympy_tensordiff.codegen.schedule.recompute import with_values
 from sympy_tensordiff.codegen.schedule.shared_sums import SharedLoop, iterations_of_thread, threads_of_sum, totals
 from sympy_tensordiff.codegen.schedule.transposes import transposed_reads
@@ -135,9 +135,9 @@ def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
 def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Return whether `step` can join `group`, the kernels of one GPU launch with a block of threads for each row:
-    `step` must read the arrays of the group only in its own row. Kernels that fill arrays in ``excluded`` cannot be
-    joined.
+    """Return whether `step` can join `group`, the kernels of one GPU launch with a block of threads for each row. It
+    must read the arrays of the group only in its own row, and fill no array in ``excluded``. ``shared_loops`` and
+    ``shapes`` map arrays to loops that threads share and to shapes.
     """
     first = group[0]
     if (
@@ -183,7 +183,7 @@ def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection
     return kernels
 
 
-def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: Fresh) -> BlockNest:
+def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: NameMaker) -> BlockNest:
     """Return the loop nest of fused row-wise kernels for the GPU: a block of threads computes each row, first the sums
     along the row, then its entries. ``shared_loops`` are the loops that the threads share.
     """

@@ -227,8 +227,8 @@ CACHE_LINE = 8
 
 
 def cache_lines(load: Load, variable: str) -> int:
-    """Return by how many entries a read advances in memory per iteration over `variable`, counted up to the 8 of a
-    cache line: 1 for contiguous reads, 8 for entries far apart, 0 if the read does not depend on the variable.
+    """Return by how many entries the read ``load`` advances in memory per iteration over `variable`, counted up to the
+    8 of a cache line: 1 for contiguous reads, 8 for entries far apart, 0 if the read does not depend on the variable.
     """
     if not any(variable in form.atoms() for form in load.index):
         return 0

@@ -307,7 +307,9 @@ class _ScanFinder:
                 return value if names & self.declared.keys() <= known else None
 
             def written(part: Scalar, lets: Mapping[str, Set] = lets) -> Scalar:
-                """Return the value to which a statement in ``lets`` sets the scalar ``part``; other nodes unchanged."""
+                """Return the value to which a statement in ``lets``, a dictionary by names, sets the scalar ``part``;
+                other nodes unchanged.
+                """
                 return lets[part.name].value if isinstance(part, Name) and part.name in lets else part
 
             value = rewrite_scalar(value, written)

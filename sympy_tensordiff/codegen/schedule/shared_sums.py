@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import THREADS, WARP, BlockNest, Fresh, exchange, names_in
+from sympy_tensordiff.codegen.schedule.blocks import THREADS, WARP, BlockNest, NameMaker, exchange, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.extrema import minimum_of
 from sympy_tensordiff.integer.products import quotient_by
@@ -106,7 +106,7 @@ class _Jam:
     the axis is copied once per entry (unroll-and-jam).
     """
 
-    def __init__(self, kernel: Kernel, axis: str, shapes: Shapes, fresh: Fresh) -> None:
+    def __init__(self, kernel: Kernel, axis: str, shapes: Shapes, fresh: NameMaker) -> None:
         self.varying: set[str] = _varying(kernel) if axis else set()
         count = shapes[kernel.array][-1].constant if axis else 1
         scalars = sorted(self.varying - {axis})
@@ -187,13 +187,13 @@ def totals(
     t: Affine,
     count: Affine,
     start: Set,
-    fresh: Fresh,
+    fresh: NameMaker,
 ) -> list[Statement]:
-    """Return statements by which each of `count` neighbouring threads gets the totals of their partial sums. ``parts``
-    maps the name of each total to that of the partial sum, ``places`` to its entries in shared memory by thread.
-    ``start`` initialises the sum, maximum or minimum.
+    """Return statements by which each of `count` neighbouring threads, of which ``t`` is one, gets the totals of their
+    partial sums. ``parts`` maps names of totals to partial sums, ``places`` to their entries in shared memory.
+    ``start`` initialises a total.
 
-    The threads of a warp exchange their sums, and store them for the other warps. ``t`` is the number of the thread.
+    The threads of a warp exchange their sums, and store them for the other warps. ``fresh`` returns new names.
     """
     reduction = reduction_of(start)
     is_warp = count.is_constant and count.constant <= WARP
@@ -208,9 +208,10 @@ def totals(
     return [*body, Loop(first, (Bound(ZERO),), (Bound(count - 1),), adds, WARP)]
 
 
-def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: Fresh) -> BlockNest:
+def sum_nest(kernel: Kernel, shared_loop: SharedLoop, shapes: Shapes, fresh: NameMaker) -> BlockNest:
     """Return the loop nest of `kernel` for the GPU in which the threads of a block share the iterations of its sum, as
-    ``shared_loop`` says, and then add up their partial sums. ``fresh`` returns new names.
+    ``shared_loop`` says, and then add up their partial sums. ``shapes`` maps arrays to shapes; ``fresh`` returns new
+    names.
     """
     number = next(
         n for n, s in enumerate(kernel.body) if shared_loop.variable in {loop.variable for loop in loops([s])}

@@ -38,7 +38,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     subexpressions,
     used_names,
 )
-from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, Fresh, names_in
+from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, NameMaker, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import data_entries
 
@@ -70,7 +70,7 @@ class _Tiling:
 
 def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
     """Return the plan to compute a kernel such as ``Sum_k a[i, k]*b[k, j]`` in tiles through shared memory. None for
-    other kernels, and if no read is shared by several entries.
+    other kernels, and if no read is shared by several entries. ``shapes`` maps arrays to shapes.
     """
     if type(kernel) is not Kernel or len(kernel.axes) < 2 or len(kernel.body) < 3:
         return None
@@ -162,7 +162,7 @@ def _is_short(length: Affine, least: int) -> bool:
     return length.is_constant and length.constant < least
 
 
-def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> BlockNest:
+def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: NameMaker) -> BlockNest:
     """Return the GPU nest of `kernel`, whose sums are computed in tiles through shared memory, as `plan` says."""
     return _TileNest(kernel, plan, shapes, fresh).nest()
 
@@ -172,7 +172,7 @@ class _TileNest:
     lists the row and column of each entry that a thread computes.
     """
 
-    def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: Fresh) -> None:
+    def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: NameMaker) -> None:
         self.kernel, self.plan, self.fresh, self.last = kernel, plan, fresh, plan.loops[-1]
         self.shapes, self.box = shapes, dict(zip(kernel.axes, shapes[kernel.array], strict=True))
         self.names = {wish: fresh(wish) for wish in ("x", "y", "first", "k")}

@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     rewrite_scalar,
     scalars,
 )
-from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, Fresh, names_in
+from sympy_tensordiff.codegen.schedule.blocks import LEAST_IN_USE, SIDE, BlockNest, NameMaker, names_in
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import data_entries
 
@@ -66,9 +66,10 @@ def last_axis(box: Mapping[str, Affine]) -> str:
     return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
 
 
-def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: Fresh) -> BlockNest:
+def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Shapes, fresh: NameMaker) -> BlockNest:
     """Return the GPU nest of a kernel with transposed `reads`, which are contiguous along the axis `row`. Each block of
-    threads computes a square of entries, and first copies the entries to read into shared memory, by contiguous reads.
+    threads computes a square of entries from copies in shared memory. ``shapes`` maps arrays to shapes; ``fresh``
+    returns a new name.
     """
     box = dict(zip(kernel.axes, shapes[kernel.array], strict=True))
     column = last_axis(box)
@@ -98,7 +99,9 @@ def transposing_nest(kernel: Kernel, row: str, reads: Sequence[Load], shapes: Sh
         return Load(names[node], (across, down)) if isinstance(node, Load) and node in names else node
 
     def reading_copies(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return the statement with each transposed read replaced by the read of its copy in shared memory."""
+        """Return a tuple with ``statement``, in which each transposed read is replaced by the read of its copy in
+        shared memory.
+        """
         if isinstance(statement, Set) and not isinstance(statement.value, Ends):
             statement = replace(statement, value=rewrite_scalar(statement.value, from_tile))
         return (statement,)

@@ -132,6 +132,7 @@ def _tensor(node: Tree, axes: tuple[Any, ...]) -> TensorSymbol:
 
 
 BoundIndices = Mapping[str, Any]
+"""The indices bound around a node: from names to SymPy symbols."""
 
 
 class FunctionSpec(NamedTuple):
@@ -181,8 +182,8 @@ CONSTANTS: MappingProxyType[str, Any] = MappingProxyType(
 
 
 class IndexedBuilder:
-    """Builds the expression of a syntax tree in index notation. ``scope`` maps the names of bound indices to their
-    symbols.
+    """Builds the expression of a syntax tree in index notation. ``bound_indices`` maps the names of bound indices to
+    their symbols.
     """
 
     def __init__(self, root: Tree) -> None:
@@ -199,13 +200,13 @@ class IndexedBuilder:
         axes, shape = left.children, names.declared_shape
         if shape is not None and len(shape) != len(axes):
             raise left.error(f"{short(left.text)} is declared with {len(shape)} axes and defined with {len(axes)}")
-        scope: dict[str, Any] = {}
+        bound_indices: dict[str, Any] = {}
         for axis in axes:
-            if axis.kind != "name" or axis.text in scope:
+            if axis.kind != "name" or axis.text in bound_indices:
                 raise axis.error("the left side has indices with different names, as in f[i, j] = …")
             names.check_index(axis)
-            scope[axis.text] = indices(axis.text)
-        body = self.value_of(right, scope)
+            bound_indices[axis.text] = indices(axis.text)
+        body = self.value_of(right, bound_indices)
         if not axes and isinstance(body, TensorExpr):
             return body
         body = self.check_number(body, right)
@@ -213,13 +214,13 @@ class IndexedBuilder:
             return body
         extents = shape if shape is not None else [names.extent_of(axis, right) for axis in axes]
         with errors_at(right):
-            return TensorComprehension(body, *zip(scope.values(), extents, strict=True))
+            return TensorComprehension(body, *zip(bound_indices.values(), extents, strict=True))
 
     # ------------------------------------------------------------------------ parts
 
-    def number_of(self, part: Tree, scope: BoundIndices) -> Any:
+    def number_of(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of ``part``, which must be a scalar; raise `ParseError` for a tensor or condition."""
-        return self.check_number(self.value_of(part, scope), part)
+        return self.check_number(self.value_of(part, bound_indices), part)
 
     def check_number(self, value: Any, part: Tree) -> Any:
         """Return ``value``; raise `ParseError` at ``part`` for a condition, or a tensor with axes."""
@@ -229,28 +230,28 @@ class IndexedBuilder:
             raise part.error(f"a number is expected here, not a tensor with {value.rank} axes: read an entry")
         return value
 
-    def condition_of(self, part: Tree, scope: BoundIndices) -> Any:
+    def condition_of(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the condition ``part``; raise `ParseError` if it is not a condition."""
-        value = self.value_of(part, scope)
+        value = self.value_of(part, bound_indices)
         if isinstance(value, Expr) or not isinstance(value, Boolean):
             raise part.error("a condition is expected here, such as i < j")
         return value
 
-    def value_of(self, part: Tree, scope: BoundIndices) -> Any:
+    def value_of(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of ``part``; raise `ParseError` if a number in it is invalid or too long."""
         build: Callable[[Tree, BoundIndices], Any] = getattr(self, f"_build_{part.kind}")
         with errors_at(part):
-            value = build(part, scope)
+            value = build(part, bound_indices)
             return self.numbers.check_real(value) if isinstance(value, Expr) else value
 
-    def _build_number(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_number(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the exact value of the number ``part``."""
         return read_number(part)
 
-    def _build_name(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the value of a name: a bound index, a size, a tensor without axes or a constant."""
+    def _build_name(self, part: Tree, bound_indices: BoundIndices) -> Any:
+        """Return the expression of the name ``part``: a bound index, a size, a tensor without axes or a constant."""
         name = part.text
-        for named in (scope, self.names.sizes, self.names.tensors, CONSTANTS):
+        for named in (bound_indices, self.names.sizes, self.names.tensors, CONSTANTS):
             if name in named:
                 found = named[name]
                 if isinstance(found, TensorExpr) and found.shape:
@@ -263,38 +264,40 @@ class IndexedBuilder:
             f"`int {short(name)}`"
         )
 
-    def _build_entry(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_entry(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of ``part``, an entry of a declared tensor or of a comprehension."""
         read, *positions = part.children
         if read.kind == "name" and read.text in self.names.tensors:
             tensor: Any = self.names.tensors[read.text]
         elif read.kind == "call":
-            tensor = self.value_of(read, scope)
+            tensor = self.value_of(read, bound_indices)
         else:
             raise part.error(f"{read.shown} is not a declared tensor; {names_hint(self.names.tensors)}")
         if not isinstance(tensor, TensorExpr):
             raise part.error("only a tensor has entries")
-        index = tuple(self.number_of(position, scope) for position in positions)
+        index = tuple(self.number_of(position, bound_indices) for position in positions)
         return tensor[index]
 
-    def _build_tuple(self, part: Tree, scope: BoundIndices) -> Any:
-        """Raise `ParseError`: a tuple is not a value."""
+    def _build_tuple(self, part: Tree, bound_indices: BoundIndices) -> Any:
+        """Raise `ParseError` at ``part``, because a tuple is not a value."""
         raise part.error("several values in parentheses occur only in ranges and in cases of Piecewise")
 
-    def _build_signed(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the expression of an operand with a sign."""
-        value = self.number_of(part.children[0], scope)
+    def _build_signed(self, part: Tree, bound_indices: BoundIndices) -> Any:
+        """Return the expression of ``part``, an operand with a sign."""
+        value = self.number_of(part.children[0], bound_indices)
         return -value if part.text == "-" else value
 
-    def _build_sum(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_sum(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of a sum or difference."""
-        terms = [self.number_of(operand, scope) for operand in part.children]
+        terms = [self.number_of(operand, bound_indices) for operand in part.children]
         signs = ("+", *part.tokens)
         return self.join_checked(Add, [term if sign == "+" else -term for sign, term in zip(signs, terms, strict=True)])
 
-    def _build_product(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return the value of a chain of products, quotients, floor quotients and remainders, from left to right."""
-        factors = [self.number_of(operand, scope) for operand in part.children]
+    def _build_product(self, part: Tree, bound_indices: BoundIndices) -> Any:
+        """Return the expression of ``part``, a chain of products, quotients, floor quotients and remainders, from left
+        to right.
+        """
+        factors = [self.number_of(operand, bound_indices) for operand in part.children]
         for sign, factor, operand in zip(part.tokens, factors[1:], part.children[1:], strict=True):
             if sign != "*" and factor.is_zero:
                 raise operand.error("this divides by 0")
@@ -312,43 +315,43 @@ class IndexedBuilder:
         """Return ``function(*operands)``, a sum or a product, after checking that its numbers do not get too long."""
         return self.numbers.check_length(self.numbers.join_checked(lambda parts: function(*parts), operands))
 
-    def _build_power(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_power(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of the power ``part``, a tree of base and exponent, after checking that its numbers do
         not get too long.
         """
-        base, exponent = (self.number_of(operand, scope) for operand in part.children)
+        base, exponent = (self.number_of(operand, bound_indices) for operand in part.children)
         self.numbers.check_power(base, exponent)
         return base**exponent
 
-    def _build_comparison(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_comparison(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return a chain of comparisons such as ``0 <= i < n`` as one condition."""
-        values = [self.number_of(operand, scope) for operand in part.children]
+        values = [self.number_of(operand, bound_indices) for operand in part.children]
         pairs = zip(part.tokens, values[:-1], values[1:], strict=True)
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
-    def _build_both(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_both(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the conjunction of the conditions joined by "and"."""
-        return sympy.And(*(self.condition_of(operand, scope) for operand in part.children))
+        return sympy.And(*(self.condition_of(operand, bound_indices) for operand in part.children))
 
-    def _build_either(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_either(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the disjunction of the conditions joined by "or"."""
-        return sympy.Or(*(self.condition_of(operand, scope) for operand in part.children))
+        return sympy.Or(*(self.condition_of(operand, bound_indices) for operand in part.children))
 
-    def _build_inverse(self, part: Tree, scope: BoundIndices) -> Any:
+    def _build_inverse(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the negation of a condition; ``part`` is the syntax tree of ``not condition``."""
-        return sympy.Not(self.condition_of(part.children[0], scope))
+        return sympy.Not(self.condition_of(part.children[0], bound_indices))
 
     # ------------------------------------------------------------------------ calls
 
-    def _build_call(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a call: a sum or other reduction, a comprehension, a choice (``where``), or a function of numbers or
-        conditions.
+    def _build_call(self, part: Tree, bound_indices: BoundIndices) -> Any:
+        """Return the expression of the call ``part``: a sum or other reduction, a comprehension, a choice (``where``),
+        or a function of numbers or conditions.
         """
         name = part.text
         if name in REDUCTIONS or name == "TensorComprehension":
-            return self.build_binder(part, scope)
+            return self.build_binder(part, bound_indices)
         if name in STRUCTURES:
-            return self.build_choice(part, scope)
+            return self.build_choice(part, bound_indices)
         spec = FUNCTIONS.get(name) or CONNECTIVES.get(name)
         if spec is None:
             if name in self.names.tensors:
@@ -362,7 +365,7 @@ class IndexedBuilder:
             listed = ", ".join(one for one in names if one.islower() or one.lower() not in names)
             raise part.error(f"{short(name)} is not a function; the functions are {listed}")
         one = self.number_of if name in FUNCTIONS else self.condition_of
-        values = [one(operand, scope) for operand in part.children]
+        values = [one(operand, bound_indices) for operand in part.children]
         if not spec.least <= len(values) <= (spec.most or len(values)):
             count = f"{spec.least} to {spec.most}" if spec.most > spec.least else f"{spec.least}"
             raise part.error(f"{name} takes {count} arguments, and {len(values)} are given")
@@ -371,34 +374,34 @@ class IndexedBuilder:
             raise part.children[1].error("this divides by 0")
         return spec.function(*values)
 
-    def build_choice(self, part: Tree, scope: BoundIndices) -> Any:
+    def build_choice(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return ``where(condition, a, b)`` or ``Piecewise((a, condition), …)`` as a `Piecewise`."""
         if part.text == "where":
             if len(part.children) != 3:
                 raise part.error("where takes a condition and two values, as in where(i < j, a, b)")
             condition, *values = part.children
-            cases = [(values[0], self.condition_of(condition, scope)), (values[1], S.true)]
+            cases = [(values[0], self.condition_of(condition, bound_indices)), (values[1], S.true)]
         else:
             cases = []
             for case in part.children:
                 if case.kind != "tuple" or len(case.children) != 2:
                     raise case.error("Piecewise takes pairs of a value and a condition, as in (x[i], i < j)")
-                cases.append((case.children[0], self.condition_of(case.children[1], scope)))
-        found = [(self.number_of(value, scope), condition) for value, condition in cases]
+                cases.append((case.children[0], self.condition_of(case.children[1], bound_indices)))
+        found = [(self.number_of(value, bound_indices), condition) for value, condition in cases]
         try:
             return sympy.Piecewise(*found)
         except RecursionError:  # SymPy turns some conditions round for ever
             return choice(found)
 
-    def build_binder(self, part: Tree, scope: BoundIndices) -> Any:
-        """Return a reduction or comprehension such as ``sum(x[i], i)``: its body over the indices and ranges that it
-        binds.
+    def build_binder(self, part: Tree, bound_indices: BoundIndices) -> Any:
+        """Return the expression of ``part``, a reduction or comprehension such as ``sum(x[i], i)``: its body over the
+        indices and ranges that it binds.
         """
         body, *limits = part.children
         is_tensor = part.text == "TensorComprehension"
         if not limits:
             raise part.error(f"{part.text} takes a body and one range or more, as in {part.text}(x[k], k)")
-        inner = dict(scope)
+        inner = dict(bound_indices)
         ranges = []
         for limit in limits if is_tensor else reversed(limits):  # outermost first
             index, *given = limit.children if limit.kind == "tuple" else (limit,)
@@ -406,7 +409,7 @@ class IndexedBuilder:
                 form = "(i, extent)" if is_tensor else "(k, first, last)"
                 raise limit.error(f"a range is {form}, or a name alone")
             self.names.check_index(index)
-            ends = [self.number_of(end, scope if is_tensor else inner) for end in given]
+            ends = [self.number_of(end, bound_indices if is_tensor else inner) for end in given]
             inner[index.text] = indices(index.text)
             ranges.append((index, ends))
         value = self.number_of(body, inner)

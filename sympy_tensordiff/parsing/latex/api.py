@@ -26,7 +26,7 @@ from sympy_tensordiff.parsing.frontend import (
 )
 from sympy_tensordiff.parsing.latex.build import LatexBuilder
 from sympy_tensordiff.parsing.latex.lower import LatexLowering
-from sympy_tensordiff.parsing.latex.lower_base import Scope
+from sympy_tensordiff.parsing.latex.lower_base import BoundIndices
 from sympy_tensordiff.parsing.latex.names import GREEK, LatexBinder, items_of, name_of_index
 from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, first_index, integer_value, order_of_rank
 from sympy_tensordiff.parsing.matrix.api import infer_orders, order_word
@@ -211,19 +211,21 @@ def _definition(formula: LatexLowering, statement: Tree) -> Tree:
         return formula.lower(body, {})
     left, right = body.children
     axes = _left_indices(left)
-    scope: Scope = {letter: LatexBinder(letter, node) for letter, node in axes}
-    formula.indices.update(scope)
+    bound_indices: BoundIndices = {letter: LatexBinder(letter, node) for letter, node in axes}
+    formula.indices.update(bound_indices)
     for item in ranges:
         letter = name_of_index(item.children[0]) if item.kind == "relation" else None
-        if letter is None or letter not in scope or item.tokens[0].strip("& ") != "<":
+        if letter is None or letter not in bound_indices or item.tokens[0].strip("& ") != "<":
             raise item.error("after a comma are the ranges of the indices on the left, as in i < n")
-        binder = scope[letter]
+        binder = bound_indices[letter]
         binder.upper, binder.is_open = formula.size(item.children[1], {}), True
-    value = formula.lower(right, scope)
+    value = formula.lower(right, bound_indices)
     if not axes:
         return value
-    result = formula.node("comprehension", body, [value, *(b.upper for b in scope.values() if b.upper is not None)])
-    formula.binders[result] = [*scope.values()]
+    result = formula.node(
+        "comprehension", body, [value, *(b.upper for b in bound_indices.values() if b.upper is not None)]
+    )
+    formula.binders[result] = [*bound_indices.values()]
     return result
 
 

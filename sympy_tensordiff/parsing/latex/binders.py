@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up
-from sympy_tensordiff.parsing.latex.lower_base import LoweringBase, Scope
+from sympy_tensordiff.parsing.latex.lower_base import BoundIndices, LoweringBase
 from sympy_tensordiff.parsing.latex.names import (
     LatexBinder,
     items_of,
@@ -25,13 +25,13 @@ class BinderLowering(LoweringBase):
     share.
     """
 
-    def _lower_binder(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_binder(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Convert ``\sum`` or ``\prod`` with its subscript to a reduction node."""
         *scripts, body = node.children
         name = "sum" if "sum" in node.text else "prod"
-        return self.binding(node, name, scripts, body, scope)
+        return self.binding(node, name, scripts, body, bound_indices)
 
-    def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, scope: Scope) -> Tree:
+    def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, bound_indices: BoundIndices) -> Tree:
         """Return the tree of a reduction, such as "sum" (``name``), of ``body``. ``scripts`` are the subscript and
         superscript of its operator, which give the indices and their ranges; errors refer to the position of ``node``.
         """
@@ -39,7 +39,7 @@ class BinderLowering(LoweringBase):
         above = [part for part in scripts if part.kind == "superscript"]
         if len(below) != 1 or len(above) > 1:
             raise node.error(f"\\{name} has one subscript with its index, as in \\{name}_{{i=1}}^{{n}}")
-        found, conditions, inner = self.limits(below[0], scope, above[0] if above else None)
+        found, conditions, inner = self.limits(below[0], bound_indices, above[0] if above else None)
         value = self.lower(body, inner)
         for condition in conditions:
             if name not in ("sum", "prod"):
@@ -52,12 +52,12 @@ class BinderLowering(LoweringBase):
         return reduction
 
     def limits(
-        self, script: Tree, scope: Scope, above: Tree | None = None
-    ) -> tuple[list[LatexBinder], list[Tree], Scope]:
-        r"""Return ``(bound indices, conditions, inner scope)`` of the subscript ``script`` of a sum, such as ``i=1, i
-        \neq j``. ``above`` is the upper limit, ``scope`` the indices bound outside.
+        self, script: Tree, bound_indices: BoundIndices, above: Tree | None = None
+    ) -> tuple[list[LatexBinder], list[Tree], BoundIndices]:
+        r"""Return ``(binders, conditions, inner bound indices)`` of the subscript ``script`` of a sum, such as
+        ``i=1, i \neq j``. ``above`` is the upper limit, ``bound_indices`` the indices bound outside.
         """
-        inner = dict(scope)
+        inner = dict(bound_indices)
         found: list[LatexBinder] = []
         conditions: list[Tree] = []
         for item in items_of(script):
@@ -79,22 +79,22 @@ class BinderLowering(LoweringBase):
     def bind(
         self,
         part: Tree,
-        scope: dict[str, LatexBinder],
+        bound_indices: dict[str, LatexBinder],
         lower: Tree | None = None,
         upper: Tree | None = None,
         is_open: bool = False,
     ) -> LatexBinder:
-        """Add the index ``part`` to ``scope``, with its first value ``lower`` and its last one ``upper`` (excluded if
-        ``is_open``), each None if not stated, and return its record. Raise `ParseError` if ``part`` is not a letter, or
-        if that letter is declared.
+        """Add the index ``part`` to ``bound_indices``, with its first value ``lower`` and its last one ``upper``
+        (excluded if ``is_open``), each None if not stated, and return its record. Raise `ParseError` if ``part`` is not
+        a letter, or if that letter is declared.
         """
         letter = name_of_index(part)
         if letter is None or letter.isdigit() or letter in self.declared:
             raise part.error(f"{part.shown} is not an index: an index is a letter that is not declared")
-        scope[letter] = LatexBinder(letter, part, lower, upper, is_open)
-        return scope[letter]
+        bound_indices[letter] = LatexBinder(letter, part, lower, upper, is_open)
+        return bound_indices[letter]
 
-    def range_of(self, item: Tree, scope: dict[str, LatexBinder], above: Tree | None) -> LatexBinder | None:
+    def range_of(self, item: Tree, bound_indices: dict[str, LatexBinder], above: Tree | None) -> LatexBinder | None:
         """Return the index that ``item`` binds, with its range, for ``i = 1`` (up to the upper limit ``above``), ``0 <=
         i < n`` or ``i < n``; None if ``item`` is only a condition.
         """
@@ -105,14 +105,14 @@ class BinderLowering(LoweringBase):
         if signs == ["=="]:
             if above is None:
                 raise item.error("the upper limit is missing, as in \\sum_{i=1}^{n}")
-            ends = self.size(others[0], scope), self.size(items_of(above)[0], scope)
-            return self.bind(left, scope, *ends)
+            ends = self.size(others[0], bound_indices), self.size(items_of(above)[0], bound_indices)
+            return self.bind(left, bound_indices, *ends)
         if len(signs) == 2 and set(signs) <= {"<", "<="}:
-            lower, upper = self.size(left, scope), self.size(others[1], scope)
+            lower, upper = self.size(left, bound_indices), self.size(others[1], bound_indices)
             lower = self.successor(lower) if signs[0] == "<" else lower
-            return self.bind(others[0], scope, lower, upper, signs[1] == "<")
+            return self.bind(others[0], bound_indices, lower, upper, signs[1] == "<")
         if signs in (["<"], ["<="]) and above is None and name_of_index(others[0]) not in self.indices:
-            return self.bind(left, scope, None, self.size(others[0], scope), signs[0] == "<")
+            return self.bind(left, bound_indices, None, self.size(others[0], bound_indices), signs[0] == "<")
         return None
 
     def successor(self, value: Tree) -> Tree:
@@ -131,11 +131,11 @@ class BinderLowering(LoweringBase):
         inside = {letter for part in bottom_up(base) if part.kind == "subscript" for letter in letters_in(part)}
         return bool(letters & inside)
 
-    def comprehension(self, node: Tree, base: Tree, script: Tree, scope: Scope) -> Tree:
-        """Return the node of ``[x_i y_j]_{i j}``: the tensor of the values in brackets for all values of the
-        indices.
+    def comprehension(self, node: Tree, base: Tree, script: Tree, bound_indices: BoundIndices) -> Tree:
+        """Return the node of ``[x_i y_j]_{i j}``: the tensor of the values in the brackets ``base`` for all values of
+        the indices in the subscript ``script``.
         """
-        found, _, inner = self.limits(script, scope)
+        found, _, inner = self.limits(script, bound_indices)
         value = self.lower(base.children[0], inner)
         ends = [binder.upper for binder in found if binder.upper is not None]
         result = self.node("comprehension", node, [value, *ends])

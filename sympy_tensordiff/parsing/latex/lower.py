@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.latex.binders import RELATIONS
-from sympy_tensordiff.parsing.latex.lower_base import Scope
+from sympy_tensordiff.parsing.latex.lower_base import BoundIndices
 from sympy_tensordiff.parsing.latex.names import (
     command_of,
     is_extremum,
@@ -27,24 +27,24 @@ class LatexLowering(OperandLowering):
     called lowering.
     """
 
-    def _lower_number(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_number(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a number literal to the node that all text languages share."""
         return leaf("number", node.text, node)
 
-    def _lower_letter(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_letter(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a letter to a name node. Letters that are not one name, as ``ab``, become a product."""
         name = name_of(node)
         if name is None:
-            return self.sequence(node, [part for part in node.children], scope)
-        return self.named(name, node, scope)
+            return self.sequence(node, [part for part in node.children], bound_indices)
+        return self.named(name, node, bound_indices)
 
     _lower_command = _lower_font = _lower_letter
 
-    def _lower_constant(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_constant(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a constant tensor that is written without its sizes, such as a bold 1."""
-        return self.constant(node, [], scope)
+        return self.constant(node, [], bound_indices)
 
-    def _lower_relation(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_relation(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Convert a chain of comparisons; raise `ParseError` for a relation of sets such as ``\in``."""
         signs = []
         for token in node.tokens:
@@ -52,31 +52,35 @@ class LatexLowering(OperandLowering):
             if word not in RELATIONS:
                 raise node.error("sets are not read: write the range of an index, as in \\sum_{i=1}^{n}")
             signs.append(RELATIONS[word])
-        return self.node("relation", node, [self.lower(part, scope) for part in node.children], signs[0], *signs)
+        return self.node(
+            "relation", node, [self.lower(part, bound_indices) for part in node.children], signs[0], *signs
+        )
 
-    def _lower_either(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_either(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert conditions joined by "and" or "or" to the node that all text languages share."""
-        return self.node(node.kind, node, [self.lower(part, scope) for part in node.children], node.text)
+        return self.node(node.kind, node, [self.lower(part, bound_indices) for part in node.children], node.text)
 
     _lower_both = _lower_either
 
-    def _lower_sum(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_sum(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a sum or difference to the node that all text languages share."""
-        return self.node("sum", node, [self.lower(part, scope) for part in node.children], node.text, *node.tokens)
+        return self.node(
+            "sum", node, [self.lower(part, bound_indices) for part in node.children], node.text, *node.tokens
+        )
 
-    def _lower_signed(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_signed(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert an operand with a sign in front, such as ``-x``, to a "signed" node of the tree that all text
         languages share.
         """
-        return self.node("signed", node, [self.lower(part, scope) for part in node.children], node.text)
+        return self.node("signed", node, [self.lower(part, bound_indices) for part in node.children], node.text)
 
-    def _lower_term(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_term(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Convert a chain of element-wise products, quotients, ``\bmod`` and einsum products to nodes that all text
         languages share.
         """
-        value = self.lower(node.children[0], scope)
+        value = self.lower(node.children[0], bound_indices)
         for token, part in zip(node.tokens, node.children[1:], strict=True):
-            other = self.lower(part, scope)
+            other = self.lower(part, bound_indices)
             command = command_of(token)
             if token.startswith("*"):
                 letters = "".join(c for c in token[token.index("(") + 1 :] if c.isalpha() or c == ",")
@@ -91,17 +95,17 @@ class LatexLowering(OperandLowering):
                 value = self.node("product", node, [value, other], "*", "./" if command == "oslash" else ".*")
         return value
 
-    def _lower_chain(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_chain(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Convert factors written side by side, such as ``A x \cdot y``, to the nodes that all text languages share.
         Factors and operator signs are merged into the order of the text.
         """
         return self.sequence(
-            node, sorted([*node.children, *_operators_as_nodes(node)], key=lambda part: part.start), scope
+            node, sorted([*node.children, *_operators_as_nodes(node)], key=lambda part: part.start), bound_indices
         )
 
     _lower_open_argument = _lower_chain
 
-    def sequence(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
+    def sequence(self, node: Tree, items: Sequence[Tree], bound_indices: BoundIndices) -> Tree:
         r"""Return the product of ``items``, which are written side by side. A ``/`` binds as tightly as this, ``\cdot``
         and ``\times`` less tightly.
         """
@@ -111,12 +115,12 @@ class LatexLowering(OperandLowering):
                 segments.append([])
             else:
                 segments[-1].append(item)
-        value = self.quotient(node, segments[0], scope)
+        value = self.quotient(node, segments[0], bound_indices)
         for segment in segments[1:]:
-            value = self.node("dot", node, [value, self.quotient(node, segment, scope)])
+            value = self.node("dot", node, [value, self.quotient(node, segment, bound_indices)])
         return value
 
-    def quotient(self, node: Tree, items: Sequence[Tree], scope: Scope) -> Tree:
+    def quotient(self, node: Tree, items: Sequence[Tree], bound_indices: BoundIndices) -> Tree:
         """Return the product of ``items``, factors and ``/`` signs; the factors before a ``/`` are divided by the
         factor after it.
         """
@@ -131,13 +135,13 @@ class LatexLowering(OperandLowering):
                 is_divisor = True
                 continue
             if _is_differential(item) and number + 1 < len(items):
-                factor, skipped = self.differential(items[number + 1], scope), True
+                factor, skipped = self.differential(items[number + 1], bound_indices), True
             elif item.kind == "bare" and number + 1 < len(items) and _is_indicator(item, items[number + 1]):
-                factor, skipped = self.indicator(items[number + 1], scope), True
+                factor, skipped = self.indicator(items[number + 1], bound_indices), True
             elif self.is_sigmoid(item) and number + 1 < len(items) and _is_parenthesis(items[number + 1]):
-                factor, skipped = self.sigmoid(items[number + 1], scope), True
+                factor, skipped = self.sigmoid(items[number + 1], bound_indices), True
             else:
-                factor = self.lower(item, scope)
+                factor = self.lower(item, bound_indices)
             if is_divisor:
                 factors = [self.node("fraction", node, [self.product(node, factors), factor])]
             else:
@@ -151,11 +155,11 @@ class LatexLowering(OperandLowering):
             return factors[0]
         return self.node("product", node, factors, "*", *("*" for _ in factors[1:]))
 
-    def indicator(self, item: Tree, scope: Scope) -> Tree:
+    def indicator(self, item: Tree, bound_indices: BoundIndices) -> Tree:
         """Return the node of a bold 1 before a condition in parentheses: 1 where the condition in ``item`` holds, else
         0.
         """
-        return self.node("indicator", item, [self.lower(item.children[0].children[0], scope)])
+        return self.node("indicator", item, [self.lower(item.children[0].children[0], bound_indices)])
 
     def is_sigmoid(self, item: Tree) -> bool:
         r"""Return whether ``item`` is an undeclared ``\sigma``, which before a parenthesis means the logistic
@@ -168,14 +172,14 @@ class LatexLowering(OperandLowering):
             and not {"sigma"} & {*self.declared, *self.indexed, *self.parts}
         )
 
-    def sigmoid(self, item: Tree, scope: Scope) -> Tree:
+    def sigmoid(self, item: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Return the node of the logistic function of the parenthesis ``item``, written ``\sigma(x)``."""
         group, *scripts = item.children
         self.notes["sigma is the logistic function"] = None
         call = self.node("closed_call", item, [group, *scripts], "\\sigmoid")
-        return self._lower_closed_call(call, scope)
+        return self._lower_closed_call(call, bound_indices)
 
-    def differential(self, item: Tree, scope: Scope) -> Tree:
+    def differential(self, item: Tree, bound_indices: BoundIndices) -> Tree:
         """Return the node of the name ``dx`` for ``item``, a name ``x`` after an upright d; subscripts of ``item``
         become indices of ``dx``. Raise `ParseError` if ``item`` is not a name.
         """
@@ -183,7 +187,7 @@ class LatexLowering(OperandLowering):
         name = name_of(base) if base.kind in ("letter", "command", "font") else None
         if name is None:
             raise item.error("a roman d is read before a name only")
-        return self.lower(self.node("bare", item, [leaf("letter", f"d{name}", base), *scripts]), scope)
+        return self.lower(self.node("bare", item, [leaf("letter", f"d{name}", base), *scripts]), bound_indices)
 
     def words(self, items: Sequence[Tree]) -> list[Tree]:
         """Return ``items``, the parsed symbols of a formula, with adjacent letters joined to one name if they spell a
@@ -212,100 +216,102 @@ class LatexLowering(OperandLowering):
                 at += 1
         return found
 
-    def _lower_round(self, node: Tree, scope: Scope) -> Tree:
-        """Convert the value in parentheses; raise `ParseError` if there are several values."""
+    def _lower_round(self, node: Tree, bound_indices: BoundIndices) -> Tree:
+        """Convert parentheses around a value, such as ``(x + y)``, to the node of the value; raise `ParseError` if
+        there are several values.
+        """
         if len(node.children) != 1:
             raise node.error("several values in parentheses are arguments of a function")
-        return self.lower(node.children[0], scope)
+        return self.lower(node.children[0], bound_indices)
 
     _lower_braced = _lower_round
 
-    def _lower_square(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_square(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert ``[x]``: the value of x or, for a condition, an indicator that is 1 where it holds, else 0 (Iverson
         bracket).
         """
-        value = self._lower_round(node, scope)
+        value = self._lower_round(node, bound_indices)
         return self.node("indicator", node, [value]) if value.kind in ("relation", "both", "either") else value
 
-    def _lower_fraction(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_fraction(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Convert a ``\frac`` to a quotient node, also one with two digits without braces, ``\frac12``."""
         if not node.children:
             digits = [leaf("number", digit, node) for digit in node.text if digit.isdigit()]
             return self.node("fraction", node, digits)
-        return self.node("fraction", node, [self.lower(part, scope) for part in node.children])
+        return self.node("fraction", node, [self.lower(part, bound_indices) for part in node.children])
 
-    def _lower_root(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_root(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a square root to a call node; a root of another degree becomes a power."""
         *degree, radicand = node.children
-        value = self.lower(radicand, scope)
+        value = self.lower(radicand, bound_indices)
         if degree:
-            inverse = self.node("fraction", node, [leaf("number", "1", node), self.lower(degree[0], scope)])
+            inverse = self.node("fraction", node, [leaf("number", "1", node), self.lower(degree[0], bound_indices)])
             return self.node("power", node, [value, inverse], "**", "**")
         return self.node("call", node, [value], "sqrt")
 
-    def _lower_modulus(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_modulus(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert ``|x|`` to one "modulus" node. Whether it means a determinant or an absolute value is decided later,
         when the shape of ``x`` is known.
         """
         (part,) = node.children
         is_braced = node.source[part.start] == "{"
-        return self.node("modulus", node, [self.lower(part, scope)], "braced" if is_braced else "")
+        return self.node("modulus", node, [self.lower(part, bound_indices)], "braced" if is_braced else "")
 
-    def _lower_inner(self, node: Tree, scope: Scope) -> Tree:
-        """Convert an inner product in angle brackets to one node."""
-        return self.node("inner", node, [self.lower(part, scope) for part in node.children])
+    def _lower_inner(self, node: Tree, bound_indices: BoundIndices) -> Tree:
+        r"""Convert an inner product in angle brackets, such as ``\langle x, y \rangle``, to one node."""
+        return self.node("inner", node, [self.lower(part, bound_indices) for part in node.children])
 
-    def _lower_rounded(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_rounded(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Convert ``\lfloor x \rfloor`` or ``\lceil x \rceil`` to a call node."""
         name = "floor" if "floor" in node.text else "ceiling"
-        return self.node("call", node, [self.lower(node.children[0], scope)], name)
+        return self.node("call", node, [self.lower(node.children[0], bound_indices)], name)
 
-    def _lower_cases(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_cases(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a cases environment to one node whose children are value, condition, value, condition, and so on."""
         children = []
         for case in node.children:
-            children += [self.lower(part, scope) for part in case.children]
+            children += [self.lower(part, bound_indices) for part in case.children]
             if len(case.children) == 1 and case is not node.children[-1]:
                 raise case.error("the case `otherwise` is the last one")
         return self.node("cases", node, children)
 
-    def _lower_column(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_column(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a LaTeX matrix with one column to one tree node. The elements of the column are numbers, or tensors
         to be stacked.
         """
-        return self.node("column", node, [self.lower(part, scope) for part in node.children])
+        return self.node("column", node, [self.lower(part, bound_indices) for part in node.children])
 
-    def _lower_arrow(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_arrow(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Raise `ParseError`: functions written with ``\mapsto`` are not supported."""
         raise node.error("functions written with \\mapsto are not read")
 
-    def _lower_closed_call(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_closed_call(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Convert a function call with parentheses; subscripts and superscripts may be before or after them."""
         place = next(n for n, part in enumerate(node.children) if part.kind in ("round", "square", "braced"))
         before, group, after = node.children[:place], node.children[place], node.children[place + 1 :]
         if is_extremum(node):
             operand = self.node("plain", group, [group, *after])
-            return self.binding(node, command_of(node.text), before, operand, scope)
+            return self.binding(node, command_of(node.text), before, operand, bound_indices)
         while group.kind == "braced" and len(group.children) == 1 and lone_group(group.children[0]) is not None:
             group = lone_group(group.children[0])  # type: ignore[assignment]
-        arguments = [self.lower(part, scope) for part in group.children]
-        value = self.call(node, arguments, [part for part in before if part.kind == "subscript"], scope)
-        value = self.raised(node, value, [part for part in before if part.kind == "superscript"], scope)
+        arguments = [self.lower(part, bound_indices) for part in group.children]
+        value = self.call(node, arguments, [part for part in before if part.kind == "subscript"], bound_indices)
+        value = self.raised(node, value, [part for part in before if part.kind == "superscript"], bound_indices)
         for part in after:
             if part.kind == "subscript":
-                value = self.entry(node, value, part, scope)
-        return self.raised(node, value, [part for part in after if part.kind == "superscript"], scope)
+                value = self.entry(node, value, part, bound_indices)
+        return self.raised(node, value, [part for part in after if part.kind == "superscript"], bound_indices)
 
-    def _lower_open_call(self, node: Tree, scope: Scope) -> Tree:
+    def _lower_open_call(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         r"""Convert a function call without parentheses, such as ``\sin x``."""
         *scripts, operand = node.children
         if is_extremum(node):
-            return self.binding(node, command_of(node.text), scripts, operand, scope)
+            return self.binding(node, command_of(node.text), scripts, operand, bound_indices)
         below = [part for part in scripts if part.kind == "subscript"]
-        value = self.call(node, [self.lower(operand, scope)], below, scope)
-        return self.raised(node, value, [part for part in scripts if part.kind == "superscript"], scope)
+        value = self.call(node, [self.lower(operand, bound_indices)], below, bound_indices)
+        return self.raised(node, value, [part for part in scripts if part.kind == "superscript"], bound_indices)
 
-    def call(self, node: Tree, arguments: list[Tree], below: list[Tree], scope: Scope) -> Tree:
+    def call(self, node: Tree, arguments: list[Tree], below: list[Tree], bound_indices: BoundIndices) -> Tree:
         """Return the node of a function of ``arguments``. A subscript of softmax, sum and the like, in ``below``, names
         an axis.
         """

@@ -17,7 +17,8 @@ from sympy_tensordiff.parsing.latex.names import (
     name_of,
 )
 
-Scope = Mapping[str, LatexBinder]
+BoundIndices = Mapping[str, LatexBinder]
+"""The indices bound around a node: from the letter of an index to the sum or bracket that binds it."""
 
 
 class LoweringBase:
@@ -32,7 +33,7 @@ class LoweringBase:
     def __init__(self, root: Tree, declared: Mapping[str, int]) -> None:
         self.declared = declared
         self.binders: dict[Tree, list[LatexBinder]] = {}
-        self.scopes: dict[Tree, Scope] = {}
+        self.scopes: dict[Tree, BoundIndices] = {}
         self.ranks: dict[str, tuple[int, Tree]] = {}
         self.integers: set[str] = set()
         self.sizes: set[str] = set()
@@ -57,24 +58,26 @@ class LoweringBase:
         marks = tuple(Token("STAR", token, start_pos=at.position) for token in tokens)
         return Tree(kind, text, marks, tuple(children), at.start, at.end, at.position, 1, source=at.source)
 
-    def lower(self, node: Tree, scope: Scope) -> Tree:
-        """Return the converted form of ``node``, where ``scope`` contains the bound indices around it."""
-        lowered: Tree = getattr(self, f"_lower_{node.kind}")(node, scope)
+    def lower(self, node: Tree, bound_indices: BoundIndices) -> Tree:
+        """Return the converted form of ``node``, where ``bound_indices`` contains the bound indices around it."""
+        lowered: Tree = getattr(self, f"_lower_{node.kind}")(node, bound_indices)
         return lowered
 
-    def integer(self, node: Tree, scope: Scope) -> Tree:
+    def integer(self, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Return the converted form of an index expression; names in it are integers."""
         self.index_depth += 1
-        lowered = self.lower(node, scope)
+        lowered = self.lower(node, bound_indices)
         self.index_depth -= 1
         return lowered
 
-    def size(self, node: Tree, scope: Scope) -> Tree:
-        """Convert a size, or an end of a range. Names in it are integers; names that ``scope`` does not bind are
-        recorded as sizes.
+    def size(self, node: Tree, bound_indices: BoundIndices) -> Tree:
+        """Convert a size, or an end of a range. Names in it are integers; names that ``bound_indices`` does not bind
+        are recorded as sizes.
         """
-        lowered = self.integer(node, scope)
-        self.sizes.update(part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in scope)
+        lowered = self.integer(node, bound_indices)
+        self.sizes.update(
+            part.text for part in bottom_up(lowered) if part.kind == "index" and part.text not in bound_indices
+        )
         return lowered
 
     def offset_of(self, name: str) -> int:
@@ -83,13 +86,13 @@ class LoweringBase:
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 
-    def named(self, name: str, node: Tree, scope: Scope) -> Tree:
+    def named(self, name: str, node: Tree, bound_indices: BoundIndices) -> Tree:
         """Return the node of ``name``, which is a tensor, an index or a constant."""
         if name == "lamda" and "lambda" in self.declared:
             name = "lambda"
         if name in self.parts:
             return leaf("part", name, node)
-        if name in scope and name not in self.declared:
+        if name in bound_indices and name not in self.declared:
             return leaf("index", name, node)
         if self.index_depth and name not in self.declared:
             self.integers.add(name)
@@ -100,7 +103,7 @@ class LoweringBase:
             raise node.error(f"`\\{name}` is not read inside of a formula")
         return leaf("name", name, node)
 
-    def constant(self, node: Tree, sizes: list[Tree], scope: Scope) -> Tree:
+    def constant(self, node: Tree, sizes: list[Tree], bound_indices: BoundIndices) -> Tree:
         """Return the node of a constant tensor in a formula: zeros, ones or the unit tensor, as the symbol in `node`
         says. ``sizes`` are its extents; without them, its size is inferred later.
         """
@@ -109,7 +112,7 @@ class LoweringBase:
             if digit == "I":
                 return leaf("name", "eye", node)
             return self.node("call", node, [leaf("number", digit, node)], "vector")
-        return self.node("filled", node, [self.size(size, scope) for size in sizes], digit)
+        return self.node("filled", node, [self.size(size, bound_indices) for size in sizes], digit)
 
 
 def _indexed_names(root: Tree, letters: set[str]) -> set[str]:

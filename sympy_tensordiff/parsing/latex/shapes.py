@@ -11,7 +11,7 @@ from sympy import S
 from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import Tree, bottom_up, short
 from sympy_tensordiff.parsing.latex.lower import LatexLowering
-from sympy_tensordiff.parsing.latex.lower_base import Scope
+from sympy_tensordiff.parsing.latex.lower_base import BoundIndices
 from sympy_tensordiff.parsing.latex.names import LatexBinder
 from sympy_tensordiff.parsing.matrix.shapes import (
     COLUMN,
@@ -85,8 +85,8 @@ class LatexShapes(ShapeInference):
         """Return no axes, since a Kronecker delta is a scalar. If both indices run over whole axes, these become
         equally long.
         """
-        scope = self.formula.scopes[node]
-        binders = [scope.get(part.text) for part in node.children if part.kind == "index"]
+        bound_indices = self.formula.scopes[node]
+        binders = [bound_indices.get(part.text) for part in node.children if part.kind == "index"]
         if self.unified is not None and len(binders) == 2:
             axes = [self.axis_of_binder(b) for b in binders if b is not None and b.upper is None]
             self.unify(*(axes if len(axes) == 2 else (None, None)))
@@ -117,16 +117,18 @@ class LatexShapes(ShapeInference):
                     self.unify(axis, self.free.setdefault(subscript.text, axis))
         return SCALAR
 
-    def link(self, axis: int, subscript: Tree, scope: Scope) -> None:
+    def link(self, axis: int, subscript: Tree, bound_indices: BoundIndices) -> None:
         """Record what ``subscript`` says about the size of ``axis``: the same length as another axis, or a
         lower bound.
         """
-        binder = scope.get(subscript.text) if subscript.kind == "index" else None
+        binder = bound_indices.get(subscript.text) if subscript.kind == "index" else None
         if binder is not None and binder.upper is None:
             self.unify(axis, self.axis_of_binder(binder))
             return
-        greatest = greatest_value(subscript, scope, self.formula.base)
-        if greatest is not None and any(part.kind == "index" and part.text in scope for part in bottom_up(subscript)):
+        greatest = greatest_value(subscript, bound_indices, self.formula.base)
+        if greatest is not None and any(
+            part.kind == "index" and part.text in bound_indices for part in bottom_up(subscript)
+        ):
             self.least.append((axis, greatest + 1 - self.formula.base, subscript))
 
     def axis_of_binder(self, binder: LatexBinder) -> int:
@@ -228,7 +230,9 @@ class LatexShapes(ShapeInference):
         return above
 
     def _infer_dot(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        r"""Return the axes of ``\cdot``: none for the inner product of two columns, else those of a matrix product."""
+        r"""Return the axes of ``x \cdot y``: none for the inner product of two columns, else those of a matrix product.
+        ``left`` and ``right`` are the axes of ``x`` and ``y``.
+        """
         if shape_code(left) == shape_code(right) == COLUMN:
             self.unify(left[0], right[0])
             return SCALAR
@@ -236,8 +240,8 @@ class LatexShapes(ShapeInference):
         return self.infer_matrix_product(node, left, right)
 
     def _infer_inner(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return no axes, since an inner product is a scalar; raise `ParseError` unless both operands are vectors or
-        matrices of one shape.
+        """Return the axes of an inner product: none, since it is a scalar. Raise `ParseError` unless the operands, with
+        the axes ``left`` and ``right``, are two vectors or two matrices of one shape.
         """
         found = self.infer_entrywise(node, "the inner product", [], left, right)
         if not has_axis(left) or not has_axis(right):
@@ -262,7 +266,7 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ functions
 
     def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of ``|x|``: none for a matrix, whose determinant it is, else those of ``x``."""
+        """Return the axes of ``|x|``: none for a matrix, whose determinant it is, else ``operand``, those of ``x``."""
         if shape_code(operand) == MATRIX and not node.text:
             self.unify(*operand)
             return SCALAR
@@ -311,16 +315,16 @@ class LatexShapes(ShapeInference):
         return axes_of(axes)
 
 
-def greatest_value(node: Tree, scope: Scope, base: int, is_least: bool = False) -> Any:
+def greatest_value(node: Tree, bound_indices: BoundIndices, base: int, is_least: bool = False) -> Any:
     """Return the greatest value (the least if `is_least`) of the index expression ``node`` over the ranges of the
-    indices in ``scope``; None if it is not known. ``base`` is the first value of an index for which the formula states
-    none.
+    indices in ``bound_indices``; None if it is not known. ``base`` is the first value of an index for which the formula
+    states none.
     """
     value = integer_value(node)
     if value is None:
         return None
-    for _ in range(len(scope) + 1):
-        letters = [binder for binder in scope.values() if indices(binder.letter) in value.free_symbols]
+    for _ in range(len(bound_indices) + 1):
+        letters = [binder for binder in bound_indices.values() if indices(binder.letter) in value.free_symbols]
         if not letters:
             return value
         for binder in letters[::-1]:
@@ -345,13 +349,13 @@ def first_index(formula: LatexLowering, sizes: Mapping[str, Sequence[Tree]]) -> 
     as the size of its axis, which printed formulas do not have.
     """
     reached = []
-    for node, scope in formula.scopes.items():
+    for node, bound_indices in formula.scopes.items():
         for number, subscript in enumerate(node.children[1:] if node.kind == "entry" else ()):
-            if greatest_value(subscript, scope, formula.base, True) == 0:
+            if greatest_value(subscript, bound_indices, formula.base, True) == 0:
                 return 0
             known = sizes.get(node.children[0].text, ())
             if number < len(known) and subscript.kind != "number":
-                reached.append(greatest_value(subscript, scope, formula.base) == integer_value(known[number]))
+                reached.append(greatest_value(subscript, bound_indices, formula.base) == integer_value(known[number]))
     return formula.base if not reached or any(reached) else 0
 
 

@@ -151,7 +151,9 @@ def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
 
 
 def _is_numpy(nodes: list[Tree]) -> bool:
-    """Return whether the formula uses NumPy's operators; raise `ParseError` if it mixes them with MATLAB's."""
+    """Return whether the formula with the syntax trees ``nodes`` uses NumPy's operators; raise `ParseError` if it mixes
+    them with MATLAB's.
+    """
     marks = {kind: [t for n in nodes for t in n.tokens if t.type in kind] for kind in (_NUMPY, _MATLAB)}
     numpy, matlab = marks.values()
     if numpy and matlab:
@@ -196,10 +198,8 @@ def _build_expression(
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
     """Return a dictionary from axes to their sizes in the text, such as ``n`` in ``declare x[n]``. ``sizes`` maps the
-    text of each size to an axis. Of axes that ``unified`` knows to be equally long, one represents all.
-
-    Raise `ParseError` at ``root`` if a group has two sizes, or if a size is in ``orders``, the names of tensors and
-    numbers.
+    text of each size to an axis. Of axes that ``unified`` knows to be equally long, one represents all. Raise
+    `ParseError` at ``root`` if sizes differ, or if one is a name in ``orders``, which has tensors and numbers.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
@@ -287,11 +287,11 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return the guesses that make the formula ``nodes`` consistent, the most plausible first. A guess says for each of
-    ``names`` whether it is a number, a vector or a matrix. Raise `ParseError` if there is none.
+    """Return the guesses that make the formula ``nodes`` consistent, the most plausible first: whether each of
+    ``names`` is a number, vector or matrix. ``declared`` are known ones; a number with a capital letter costs
+    ``capital_number``. Raise `ParseError` if there is none.
 
-    Names in ``declared`` have known orders, ``inference`` has the rules for shapes, and ``capital_number`` is the
-    penalty of a number with a capital letter.
+    ``inference`` has the rules for shapes.
     """
     free = [name for name in names if name not in declared]
     choices = [{**_CAPITAL, NUMBER: capital_number} if name[0].isupper() else _OTHER for name in free]
@@ -353,8 +353,8 @@ def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
 
 
 def order_word(order: int) -> str:
-    """Return the name of a shape number, for messages: "a number", "a vector" (a column), "a row vector" or "a matrix"
-    for 0 to 3.
+    """Return the words for the shape number ``order``, for messages: "a number", "a vector" (a column), "a row vector"
+    or "a matrix" for 0 to 3.
     """
     return SHAPE_NAMES[order].replace("column ", "")
 

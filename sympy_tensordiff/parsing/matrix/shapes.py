@@ -100,7 +100,7 @@ class ShapeInference:
         return self.unified.new_axes(1)[0] if self.unified else 0
 
     def unify(self, first: int | None, second: int | None) -> None:
-        """Record that two axes are equally long; if one is None, do nothing."""
+        """Record that the axes numbered ``first`` and ``second`` are equally long; if one is None, do nothing."""
         if self.unified and first is not None and second is not None:
             self.unified.unify(first, second)
 
@@ -124,7 +124,7 @@ class ShapeInference:
         return axis, axis
 
     def _infer_signed(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of ``-x``, which are those of ``x``."""
+        """Return the axes of ``-x``, which are ``operand``, those of ``x``."""
         return operand
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
@@ -380,5 +380,5 @@ def argument_counts(name: str) -> tuple[int, int]:
 
 
 def has_axis(axes: Axes) -> bool:
-    """Return whether the shape has an axis, and is not that of a number."""
+    """Return whether the shape ``axes`` has an axis, and is not that of a number."""
     return axes != (None, None)

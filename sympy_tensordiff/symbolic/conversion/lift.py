@@ -23,10 +23,10 @@ from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
 from sympy_tensordiff.symbolic.expressions.moved_conditions import refuse_moved_conditions
 from sympy_tensordiff.symbolic.expressions.real_values import OF_COMPLEX, refuse_imaginary, refuse_undeclared
 from sympy_tensordiff.symbolic.expressions.traversal import (
+    BoundIndices,
     Recursion,
     Rewriting,
     Rules,
-    Scope,
     names_in,
     nodes_in,
     rebound,
@@ -173,11 +173,11 @@ class _Lift(Rewriting):
             )
         return tensor
 
-    def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
+    def visit_tensor_symbol(self, expr: TensorSymbol, bound_indices: BoundIndices) -> Any:
         """Return the tensor symbol, after checking that its name means one tensor only."""
         return self.register_tensor(expr, expr)
 
-    def visit_indexed_base(self, expr: sympy.IndexedBase, scope: Scope) -> Any:
+    def visit_indexed_base(self, expr: sympy.IndexedBase, bound_indices: BoundIndices) -> Any:
         """Return the tensor symbol of an `IndexedBase` used as a whole; raise `ShapeError` if it has no shape."""
         if expr.shape is None:
             raise ShapeError(
@@ -186,7 +186,7 @@ class _Lift(Rewriting):
             )
         return self.register_tensor(_tensor_of_base(expr, ()), expr)
 
-    def visit_entry(self, expr: sympy.Indexed, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: sympy.Indexed, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert an entry of SymPy's `Indexed`, ``x[i]``, to a tensor entry; raise `UnsupportedError` if ``x`` is not
         an `IndexedBase`.
         """
@@ -195,22 +195,22 @@ class _Lift(Rewriting):
                 f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
                 "lifted; write td.TensorSymbol in its place"
             )
-        indices = yield self.all(expr.indices, scope)
+        indices = yield self.all(expr.indices, bound_indices)
         tensor = _tensor_of_base(expr.base, _size_symbols(str(expr.base.label), len(indices)))
         return TensorEntry(self.register_tensor(tensor, expr if expr.base.shape is None else expr.base), *indices)
 
     # -------------------------------------------------------------- deltas
 
-    def visit_kronecker_delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_kronecker_delta(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert a `KroneckerDelta`. If it has an index range, it becomes a `Piecewise` that is 0 outside of the
         range.
         """
-        left, right = yield self.all(expr.args[:2], scope)
+        left, right = yield self.all(expr.args[:2], bound_indices)
         parse(left - right)  # says which symbol is declared to be no integer
         delta = sympy.KroneckerDelta(left, right)
         if len(expr.args) < 3:
             return delta
-        low, high = yield self.all(expr.args[2].args, scope)
+        low, high = yield self.all(expr.args[2].args, bound_indices)
         for bound in (low, high):
             if bound not in NOT_FINITE:
                 parse(bound)
@@ -219,14 +219,14 @@ class _Lift(Rewriting):
 
     # -------------------------------------------------------------- binders
 
-    def visit_binder(self, expr: Binder, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Binder, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert the body, bounds and extents of a sum or comprehension of this package; its bound indices are
         unchanged.
         """
-        inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
+        inner = frozenset(pair for pair in bound_indices if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
-    def visit_reduction(self, expr: sympy.Sum | sympy.Product, scope: Scope) -> Recursion[Any]:
+    def visit_reduction(self, expr: sympy.Sum | sympy.Product, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert SymPy's `Sum` or `Product` to an `IndexedSum` or `IndexedProduct`. A range that ends before it begins
         is reversed as SymPy does (Karr's convention).
 
@@ -240,53 +240,53 @@ class _Lift(Rewriting):
                     f"the limit {limit} of {expr} has no complete range; write (index, first, last), e.g. (k, 0, n - 1)"
                 )
             # Outermost first: the bounds see the indices around them.
-            low, high = yield self.all(limit[1:], scope)
-            scope, index = targets.bind(position, scope)
+            low, high = yield self.all(limit[1:], bound_indices)
+            bound_indices, index = targets.bind(position, bound_indices)
             length = expand(high - low)
             if length.is_Integer and length < -1:
                 sign, low, high = -sign, high + 1, low - 1
             limits.append((index, low, _without_redundant_operands(low, high)))
         refuse_imaginary(expr.function, type(expr).__name__)
-        body = yield self.visit(expr.function, scope)
+        body = yield self.visit(expr.function, bound_indices)
         if isinstance(expr, sympy.Product):
             return IndexedProduct(body, *reversed(limits)) ** sign
         return sign * IndexedSum(body, *reversed(limits))
 
-    def refuse_limits(self, expr: Any, scope: Scope) -> Any:
-        """Raise `UnsupportedError` for an expression with limits that is no sum or product, such as an `Integral`."""
+    def refuse_limits(self, expr: Any, bound_indices: BoundIndices) -> Any:
+        """Raise `UnsupportedError` for an expression with limits that is not a sum or a product: an `Integral`, say."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )
 
-    def visit_matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_matrix(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert a matrix or array expression of SymPy's to this package's classes. Its operands are converted first,
         so that nothing recurses deeply.
         """
-        yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
-        result = lift_matrix(expr, lambda part: self.run(part, scope))
+        yield self.all(matrix_operands(expr), bound_indices)  # remembered, so that nothing recurses below
+        result = lift_matrix(expr, lambda part: self.run(part, bound_indices))
         return self.register_tensor(result, expr) if isinstance(result, TensorSymbol) else result
 
-    def visit_complex_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_complex_function(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert the arguments of a function of complex numbers, such as a conjugate; raise `UnsupportedError` unless
         they are declared real.
         """
-        refuse_undeclared(expr, [old for old, _ in scope])
-        return (yield self.rebuilt(expr, scope))
+        refuse_undeclared(expr, [old for old, _ in bound_indices])
+        return (yield self.rebuilt(expr, bound_indices))
 
-    def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def rebuilt(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return ``expr`` with converted arguments. If one of these is a whole tensor, a SymPy sum, product or power
         becomes a tensor operation.
         """
-        args = yield self.all(expr.args, scope)
+        args = yield self.all(expr.args, bound_indices)
         if any(map(is_whole, args)) and not isinstance(expr, TensorNode) and type(expr) is not Tuple:
             return whole_operation(expr, args)
-        return (yield super().rebuilt(expr, scope))
+        return (yield super().rebuilt(expr, bound_indices))
 
     rules: ClassVar[Rules] = {
         **dict.fromkeys(MATRIX_CLASSES, visit_matrix),
         TensorSymbol: visit_tensor_symbol,
         NamedTensor: visit_tensor_symbol,
-        Scan: lambda self, expr, scope: expr,  # its parts have been lifted
+        Scan: lambda self, expr, bound_indices: expr,  # its parts have been lifted
         Binder: visit_binder,
         sympy.Sum: visit_reduction,
         sympy.Product: visit_reduction,
@@ -349,28 +349,28 @@ class _IntegerIndices:
         self.expr = expr
         self.chosen: set[Any] = set()
 
-    def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
-        """Return ``(scope, symbol)`` for limit number ``position`` of the sum: the integer symbol that replaces its
-        index, and ``scope`` with this replacement added, to convert the body and inner limits.
+    def bind(self, position: int, bound_indices: BoundIndices) -> tuple[BoundIndices, Any]:
+        """Return ``(bound_indices, symbol)`` for limit number ``position`` of the sum: the integer symbol that replaces
+        its index, and ``bound_indices`` with this replacement added, to convert the body and inner limits.
         """
         index = self.expr.limits[position][0]
         if not isinstance(index, (Symbol, Idx)):
-            return scope, index  # refused with the sum
+            return bound_indices, index  # refused with the sum
         target = _as_integer_symbol(index)
-        if target in self.chosen or self._captures(position, index, target, scope):
-            around = {symbol for _, new in scope for symbol in new.free_symbols} | self.chosen
+        if target in self.chosen or self._captures(position, index, target, bound_indices):
+            around = {symbol for _, new in bound_indices for symbol in new.free_symbols} | self.chosen
             target = fresh_index(target, names_in([self.expr, *around]))
         self.chosen.add(target)
-        return rebound(scope, index, target), target
+        return rebound(bound_indices, index, target), target
 
-    def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
+    def _captures(self, position: int, index: Any, target: Any, bound_indices: BoundIndices) -> bool:
         """Return whether ``target``, the integer symbol that shall replace ``index`` in limit number ``position``,
         needs another name. It does if ``target`` already occurs in the sum or replaces an outer index, or if a bound of
         this or an outer limit contains ``index``.
         """
         if target != index and target in symbols_in([self.expr]):
             return True
-        if any(target in new.free_symbols for old, new in scope if old != index):
+        if any(target in new.free_symbols for old, new in bound_indices if old != index):
             return True
         return any(index in bound.free_symbols for limit in self.expr.limits[position:] for bound in limit[1:])
 

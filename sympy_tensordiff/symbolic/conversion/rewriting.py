@@ -23,7 +23,7 @@ from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.base import TensorNode
 from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import is_whole
-from sympy_tensordiff.symbolic.expressions.traversal import EMPTY, Recursion, Rewriting, Rules, Scope, rebound
+from sympy_tensordiff.symbolic.expressions.traversal import EMPTY, BoundIndices, Recursion, Rewriting, Rules, rebound
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tabulate import fresh_indices, inline_entry, tabulate
@@ -74,21 +74,21 @@ class _ToMatrices(Rewriting):
         super().__init__()
         self.symbols: dict[Any, TensorSymbol] = {}
 
-    def visit(self, expr: Any, scope: Scope = EMPTY) -> Recursion[Any]:
+    def visit(self, expr: Any, bound_indices: BoundIndices = EMPTY) -> Recursion[Any]:
         """Return ``expr`` in terms of SymPy matrices; raise `UnsupportedError` for a tensor with more than two axes."""
         if is_whole(expr) and expr.rank > 2:
             raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
-        return super().visit(expr, scope)
+        return super().visit(expr, bound_indices)
 
-    def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def rebuilt(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return a scalar operation of SymPy's whose arguments are written with SymPy's matrices; raise
         `UnsupportedError` for a node of this package that has no rule.
         """
         if isinstance(expr, TensorNode):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
-        return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, scope))
+        return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, bound_indices))
 
-    def visit_tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Any:
+    def visit_tensor_symbol(self, expr: TensorSymbol, bound_indices: BoundIndices) -> Any:
         """Convert a tensor symbol to a `MatrixSymbol`, or to a `Symbol` if it has no axes. Raise `ShapeError` if two
         different tensors would become equal symbols.
         """
@@ -102,7 +102,7 @@ class _ToMatrices(Rewriting):
             )
         return result
 
-    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert a tensor entry to a `MatrixElement`; a vector is read as an n×1 matrix."""
         matrix = yield self.visit(expr.tensor)
         if not expr.indices:
@@ -111,9 +111,9 @@ class _ToMatrices(Rewriting):
 
     # -------------------------------------------------------------- entry by entry
 
-    def visit_add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
+    def visit_add(self, expr: TensorAdd, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert a sum of tensors to a sum of SymPy matrices; scalar terms become multiples of a matrix of ones."""
-        terms = yield self.all(expr.operands, scope)
+        terms = yield self.all(expr.operands, bound_indices)
         ones = sympy.OneMatrix(*matrix_shape_of(expr))
         pairs = zip(expr.operands, terms, strict=True)
         # Terms of one matrix are one multiple of it.
@@ -121,16 +121,16 @@ class _ToMatrices(Rewriting):
             deep=False
         )
 
-    def visit_mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
+    def visit_mul(self, expr: TensorMul, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert an elementwise product to SymPy scalars times a Hadamard product."""
-        factors = yield self.all(expr.operands, scope)
+        factors = yield self.all(expr.operands, bound_indices)
         pairs = list(zip(expr.operands, factors, strict=True))
         scalars = [factor for operand, factor in pairs if not is_whole(operand)]
         return times(*scalars, by_entry(*(factor for operand, factor in pairs if is_whole(operand))))
 
-    def visit_pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
+    def visit_pow(self, expr: TensorPow, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert an elementwise power to SymPy's; raise `UnsupportedError` if base and exponent are both tensors."""
-        base, exponent = yield self.all(expr.operands, scope)
+        base, exponent = yield self.all(expr.operands, bound_indices)
         if not is_whole(expr.exponent):
             return HadamardPower(base, exponent)
         if is_whole(expr.base):
@@ -140,11 +140,11 @@ class _ToMatrices(Rewriting):
         variable = Symbol("t0", real=True)
         return ElementwiseApplyFunction(Lambda(variable, base**variable), exponent)
 
-    def visit_function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
+    def visit_function(self, expr: TensorFunction, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert an elementwise function of one matrix to SymPy's `ElementwiseApplyFunction`; raise `UnsupportedError`
         if it has several matrices.
         """
-        values = yield self.all(expr.operands, scope)
+        values = yield self.all(expr.operands, bound_indices)
         matrices = list(dict.fromkeys(v for v, operand in zip(values, expr.operands, strict=True) if is_whole(operand)))
         if len(matrices) > 1:
             raise refusal(expr, "SymPy applies functions of one matrix only to its entries")
@@ -152,7 +152,7 @@ class _ToMatrices(Rewriting):
         body = expr.applied(*(variable if value == matrices[0] else value for value in values))
         return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
 
-    def visit_filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
+    def visit_filled(self, expr: FilledTensor, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert a constant tensor to a SymPy zero matrix, or to a multiple of a matrix of ones."""
         value = yield self.visit(expr.value)
         if not expr.rank:
@@ -163,21 +163,21 @@ class _ToMatrices(Rewriting):
 
     # -------------------------------------------------------------- matrices
 
-    def visit_delta(self, expr: DeltaTensor, scope: Scope) -> Any:
+    def visit_delta(self, expr: DeltaTensor, bound_indices: BoundIndices) -> Any:
         """Convert a unit tensor to a SymPy identity matrix; to 1 if it has no axes."""
         return sympy.Identity(expr.shape[0]) if expr.shape else S.One
 
-    def visit_matrix_function(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_matrix_function(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert an inverse or a determinant to SymPy's `Inverse` or `Determinant`."""
         return OF_ONE[type(expr)]((yield self.visit(expr.matrix)))
 
-    def visit_cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
+    def visit_cofactor(self, expr: TensorCofactor, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert a cofactor of order 0 to a SymPy determinant; raise `UnsupportedError` for another order."""
         if expr.order:
             raise refusal(expr, OTHERWISE["TensorAdjugate"])
         return sympy.Determinant((yield self.visit(expr.matrix)))
 
-    def visit_logsumexp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
+    def visit_logsumexp(self, expr: TensorLogSumExp, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert a log-sum-exp to the logarithm of a sum of exponentials."""
         variable, labels = Symbol("t0", real=True), LETTERS[: expr.tensor.rank]
         rest = "".join(label for axis, label in enumerate(labels) if axis not in expr.axes)
@@ -186,9 +186,9 @@ class _ToMatrices(Rewriting):
         whole = TensorFunction(Lambda(variable, sympy.log(variable)), total) if rest else sympy.log(total)
         return (yield self.visit(whole))
 
-    def visit_einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
+    def visit_einsum(self, expr: EinsumProduct, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert an einsum to a product of SymPy matrices; raise `UnsupportedError` if it has no such form."""
-        values = yield self.all(expr.operands, scope)
+        values = yield self.all(expr.operands, bound_indices)
         notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
         if any(isinstance(part, Einsum) for part in (notation, *getattr(notation, "factors", ()))):
             raise refusal(expr, "three matrices share an index that is summed; td.TensorComprehension has any sum")
@@ -295,20 +295,20 @@ def for_readers(expr: Any) -> Any:
 
 
 class _TensorTraversal(Rewriting):
-    """The base class of the traversals in this file. ``scope``, the set of indices bound around an expression, is
-    reduced for each tensor to the indices that occur in it.
+    """The base class of the traversals in this file. ``bound_indices``, the set of indices bound around an expression,
+    is reduced for each tensor to the indices that occur in it.
     """
 
-    def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        """Return ``expr`` converted by the rules of the traversal. For a tensor, ``scope`` (the indices bound around
-        it) is first reduced to the indices that occur in it.
+    def visit(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
+        """Return ``expr`` converted by the rules of the traversal. For a tensor, ``bound_indices`` (the indices bound
+        around it) is first reduced to the indices that occur in it.
         """
-        if scope and is_whole(expr):
+        if bound_indices and is_whole(expr):
             free = expr.free_symbols
-            scope = frozenset(pair for pair in scope if pair[0] in free)
-        return super().visit(expr, scope)
+            bound_indices = frozenset(pair for pair in bound_indices if pair[0] in free)
+        return super().visit(expr, bound_indices)
 
-    def visit_leaf(self, expr: Any, scope: Scope) -> Any:
+    def visit_leaf(self, expr: Any, bound_indices: BoundIndices) -> Any:
         """Return ``expr`` unchanged."""
         return expr
 
@@ -322,19 +322,23 @@ class _ToIndexNotation(_TensorTraversal):
         super().__init__()
         self.read = read
 
-    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert the tensor of an entry to index notation, and return the entry of the result at the same indices."""
-        tensor = yield self.visit(expr.tensor, scope)
-        return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
+        tensor = yield self.visit(expr.tensor, bound_indices)
+        return (
+            expr
+            if tensor is expr.tensor
+            else self.read(tensor, expr.indices, {index for index, _ in bound_indices} or None)
+        )
 
-    def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return a sum or comprehension with its body converted to index notation."""
-        body = yield self.visit(expr.body, scope | {(index, index) for index in expr.variables})
+        body = yield self.visit(expr.body, bound_indices | {(index, index) for index in expr.variables})
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
-    def visit_operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
+    def visit_operation(self, expr: TensorOperation, bound_indices: BoundIndices) -> Recursion[Any]:
         """Convert an operation on whole tensors to index notation, its operands first."""
-        return self.to_comprehension((yield self.rebuilt(expr, scope)))
+        return self.to_comprehension((yield self.rebuilt(expr, bound_indices)))
 
     def to_comprehension(self, node: TensorOperation) -> Any:
         """Return the operation ``node`` as a comprehension of its entries; ``node`` itself if it has no index notation,
@@ -366,11 +370,11 @@ class _WrittenOutEntries(_ToIndexNotation):
     operations on whole tensors are unchanged.
     """
 
-    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return an entry of a comprehension as the comprehension's body at these indices, if that is short."""
-        tensor = yield self.visit(expr.tensor, scope)
+        tensor = yield self.visit(expr.tensor, bound_indices)
         is_table = isinstance(tensor, TensorComprehension)
-        return self.read(tensor, expr.indices, {index for index, _ in scope} or None) if is_table else expr
+        return self.read(tensor, expr.indices, {index for index, _ in bound_indices} or None) if is_table else expr
 
     rules: ClassVar[Rules] = {**_TensorTraversal.rules, TensorEntry: visit_entry, Binder: _ToIndexNotation.visit_binder}
 
@@ -380,18 +384,18 @@ class _DistinctIndexNames(_TensorTraversal):
     from outside to inside.
     """
 
-    def visit_binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+    def visit_binder(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return a sum or comprehension with converted parts; bound indices with a number in their name, or with the
         name of an index around, get new names.
         """
-        around = [new for _, new in scope]
+        around = [new for _, new in bound_indices]
         for index in expr.variables:
             new = index
             if isinstance(index, Symbol) and ("_" in index.name or index.name in {other.name for other in around}):
                 (new,) = fresh_indices(1, (expr, expr.body, *around))
             around.append(new)
-            scope = rebound(scope, index, new) | {(index, new)}
-        args = yield self.all(expr.args, scope)
+            bound_indices = rebound(bound_indices, index, new) | {(index, new)}
+        args = yield self.all(expr.args, bound_indices)
         return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
 
     rules: ClassVar[Rules] = {**_TensorTraversal.rules, Binder: visit_binder}

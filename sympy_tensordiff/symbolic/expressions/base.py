@@ -259,7 +259,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
         """SymPy's hook for ``expr.rewrite(rule)``. If ``rule`` is a class that this package registers as a notation,
-        such as `EinsumProduct`, the whole expression is converted at once; otherwise SymPy rewrites node by node.
+        such as `EinsumProduct`, convert the whole expression at once; otherwise SymPy rewrites node by node, by
+        ``method``. ``pattern`` limits the classes of nodes.
         """
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
@@ -267,7 +268,9 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return super()._rewrite(pattern, rule, method, **hints)
 
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
-        """Override `Basic._subs`: substitute in a deeply nested node from the bottom up, without recursion."""
+        """Override `Basic._subs`: substitute ``new`` for ``old`` in a deeply nested node from the bottom up, without
+        recursion.
+        """
         if self is old:
             return new
         question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
@@ -289,11 +292,13 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: replace in a deeply nested node from the bottom up, without recursion."""
+        """Override `Basic._xreplace`: replace by the dictionary ``rule`` in a deeply nested node from the bottom up,
+        without recursion.
+        """
 
         def parts_to_enter(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` in which to replace symbols by ``rule``, the substitution of the
-            enclosing function; () for a sum or comprehension in which none of the replaced symbols is free.
+            """Return the arguments of ``node`` in which to replace symbols by the dictionary ``rule`` of the enclosing
+            method. () for a sum or comprehension that contains none of the replaced symbols as a free symbol.
             """
             is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
             return () if is_left else parts(node)

@@ -37,8 +37,8 @@ class Binder(TensorNode):
     body = argument(0, "The expression under the binder.")
 
     def compare(self, other: Any) -> int:
-        """Override `Basic.compare`, which returns -1, 0 or 1 to sort expressions. Deeply nested sums and comprehensions
-        come last and are ordered by a digest (hash).
+        """Override `Basic.compare`: return -1, 0 or 1 to sort this expression and ``other``. Deeply nested sums and
+        comprehensions come last and are ordered by a digest (hash).
         """
         if self is other or type(self) is not type(other):
             return int(super().compare(other))
@@ -177,7 +177,7 @@ class Binder(TensorNode):
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
         """SymPy's hook for `rewrite`: return the sum or comprehension with rewritten arguments, or unchanged if this
         package cannot represent the result. If the target ``rule`` is a notation of this package, raise the error
-        instead.
+        instead. The other arguments are SymPy's.
         """
         if rule is ITE:
             return self  # what SymPy asks of conditions; the cases of numbers inside are none of them

@@ -121,7 +121,7 @@ def shown(expr: Any) -> str:
 
 
 def message_for_ufunc(name: str, operands: Sequence[Any]) -> str:
-    """Return the error text for the NumPy function ``name`` applied to tensor expressions."""
+    """Return the error text for the NumPy function ``name`` applied to the tensor expressions ``operands``."""
     ours = _OF_NUMPY.get(name, name)
     known = ours in sys.modules["sympy_tensordiff"].__all__
     texts = ", ".join(map(shown, operands))

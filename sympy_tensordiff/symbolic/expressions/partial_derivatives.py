@@ -65,8 +65,8 @@ class Subs(sympy.Subs):
     __hash__ = sympy.Subs.__hash__
 
     def _xreplace(self, rule: Mapping[Any, Any]) -> tuple[Any, bool]:
-        """Override `Basic._xreplace`: replace in the point only. The variables are bound, and the derivative contains
-        no other symbols.
+        """Override `Basic._xreplace`: replace by the dictionary ``rule`` in the point only. The variables are bound,
+        and the derivative contains no other symbols.
         """
         if self in rule:
             return rule[self], True
@@ -89,7 +89,9 @@ class Subs(sympy.Subs):
     evalf = n = sympy.Expr.evalf
 
     def _eval_evalf(self, prec: int) -> Any:
-        """SymPy's hook for `evalf`: return a number if the function has a formula, else the node itself."""
+        """SymPy's hook for `evalf`: return a number with ``prec`` bits if the function has a formula, else the node
+        itself.
+        """
         value = self.doit()
         return self if value == self else value._eval_evalf(prec)
 
@@ -189,14 +191,14 @@ class _DistinctDerivatives(Rewriting):
         super().__init__()
         self.template = template
 
-    def rebuilt(self, expr: Any, scope: Any) -> Any:
+    def rebuilt(self, expr: Any, bound_indices: Any) -> Any:
         """Return ``expr`` with rebuilt arguments. A derivative or a `Subs` that SymPy would compare wrongly becomes an
         object of a class of this module.
         """
         if hasattr(expr, "is_tensor_entry") or not isinstance(expr, sympy.Basic):
             return expr
         parts = expr.args[2:] if isinstance(expr, Subs) else expr.args
-        args = [*expr.args[: -len(parts)], *(yield self.all(parts, scope))] if parts else []
+        args = [*expr.args[: -len(parts)], *(yield self.all(parts, bound_indices))] if parts else []
         is_doubtful = _is_confusable(expr, self.template)
         if not is_doubtful and all(new is old for new, old in zip(args, expr.args, strict=True)):
             return expr

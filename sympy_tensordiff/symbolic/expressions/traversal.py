@@ -154,18 +154,18 @@ def scans_and_names(exprs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     return scans_in(exprs), named_in(exprs)
 
 
-Scope: TypeAlias = frozenset[tuple[Any, Any]]
-"""The values of the symbols that are bound around an expression."""
+BoundIndices: TypeAlias = frozenset[tuple[Any, Any]]
+"""Pairs ``(index, new symbol)``: the indices bound around an expression and the symbols that replace them."""
 
-EMPTY: Scope = frozenset()
+EMPTY: BoundIndices = frozenset()
 
 Rules: TypeAlias = dict[type, Callable[..., Any]]
 """From classes of nodes to the rules of a pass."""
 
 
 class Rewriting:
-    """A traversal that rebuilds an expression by one rule for each class. A shared node is visited once for each scope
-    (the indices bound around it).
+    """A traversal that rebuilds an expression by one rule for each class. A shared node is visited once for each
+    set of indices bound around it.
 
     Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; a node without a rule
     is rebuilt from its arguments.
@@ -177,41 +177,41 @@ class Rewriting:
         # Nodes are known by identity: comparing and hashing deep ones is a recursion of its own.
         self._done: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
-    def run(self, expr: Any, scope: Any = EMPTY) -> Any:
+    def run(self, expr: Any, bound_indices: Any = EMPTY) -> Any:
         """Return ``expr`` rebuilt by the rules of this traversal."""
-        return trampoline(self.visit(expr, scope))
+        return trampoline(self.visit(expr, bound_indices))
 
-    def visit(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return ``expr`` rebuilt, for use in a recursive rule: ``result = yield self.visit(child, scope)``. Results
-        are stored by node and scope.
+    def visit(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
+        """Return ``expr`` rebuilt, for use in a recursive rule: ``result = yield self.visit(child, bound_indices)``.
+        Results are stored by node and ``bound_indices``, what the rules know of the indices bound around ``expr``.
         """
-        key = (id(expr), scope)
+        key = (id(expr), bound_indices)
         if key not in self._done:
             if isinstance(expr, (Symbol, Idx)):
-                result = self.symbol(expr, scope)
+                result = self.symbol(expr, bound_indices)
             else:
                 rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), type(self).rebuilt)
-                result = rule(self, expr, scope)
+                result = rule(self, expr, bound_indices)
                 result = (yield result) if isinstance(result, Generator) else result
             self._done[key] = expr, result
         return self._done[key][1]
 
-    def all(self, exprs: Iterable[Any], scope: Any) -> Recursion[list[Any]]:
+    def all(self, exprs: Iterable[Any], bound_indices: Any) -> Recursion[list[Any]]:
         """Return the list of rebuilt ``exprs``, for use in a recursive rule: ``args = yield self.all(exprs,
-        scope)``.
+        bound_indices)``.
         """
         results = []
         for expr in exprs:
-            results.append((yield self.visit(expr, scope)))
+            results.append((yield self.visit(expr, bound_indices)))
         return results
 
-    def symbol(self, expr: Any, scope: Any) -> Any:
-        """Return the replacement of a symbol in ``scope``; the symbol itself if it has none."""
-        return next((new for old, new in scope if old == expr), expr)
+    def symbol(self, expr: Any, bound_indices: Any) -> Any:
+        """Return the replacement of a symbol in ``bound_indices``; the symbol itself if it has none."""
+        return next((new for old, new in bound_indices if old == expr), expr)
 
-    def rebuilt(self, expr: Any, scope: Any) -> Any:
+    def rebuilt(self, expr: Any, bound_indices: Any) -> Any:
         """Return ``expr`` with rebuilt arguments; itself if nothing has changed."""
-        args = yield self.all(expr.args, scope)
+        args = yield self.all(expr.args, bound_indices)
         return with_args(expr, args)
 
 
@@ -223,9 +223,9 @@ def with_args(expr: Any, args: Sequence[Any]) -> Any:
     return expr.func(*args, evaluate=False) if isinstance(expr, Piecewise) else expr.func(*args)
 
 
-def rebound(scope: Scope, bound: Any, new: Any) -> Scope:
-    """Return ``scope``, a set of pairs (bound index, new symbol), for the body of a sum or comprehension that binds the
-    index ``bound`` and is rewritten with the symbol ``new``.
+def rebound(bound_indices: BoundIndices, bound: Any, new: Any) -> BoundIndices:
+    """Return ``bound_indices``, a set of pairs (bound index, new symbol), for the body of a sum or comprehension that
+    binds the index ``bound`` and is rewritten with the symbol ``new``.
     """
-    rest = frozenset([pair for pair in scope if pair[0] != bound])
+    rest = frozenset([pair for pair in bound_indices if pair[0] != bound])
     return rest if new == bound else rest | {(bound, new)}

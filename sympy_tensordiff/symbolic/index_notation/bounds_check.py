@@ -102,48 +102,48 @@ def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> N
 
     The ranges are given outermost first. With `of_axes`, they are the indices of a tensor, whose extents are positive.
     """
-    scope: ReadContext | None = ReadContext({})
+    context: ReadContext | None = ReadContext({})
     for limit in ranges:
-        scope = scope.inside_range(limit, of_axis=of_axes) if scope is not None else None
-    stack = [(body, scope)]
-    # A shared part is visited once per scope; the table keeps the scopes, so that no two have one id.
+        context = context.inside_range(limit, of_axis=of_axes) if context is not None else None
+    stack = [(body, context)]
+    # A shared part is visited once per context; the table keeps the contexts, so that no two have one id.
     seen: dict[tuple[Any, int], ReadContext] = {}
     while stack:
-        node, scope = stack.pop()
-        if scope is not None and scope.variables and (node, id(scope)) not in seen:
-            seen[node, id(scope)] = scope
-            stack.extend(_check_node(node, scope))
+        node, context = stack.pop()
+        if context is not None and context.variables and (node, id(context)) not in seen:
+            seen[node, id(context)] = context
+            stack.extend(_check_node(node, context))
 
 
-def _check_node(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Check ``node`` for reads out of bounds, and raise `OutOfShapeError` if it is one. Return ``(subexpression,
-    context)`` for each subexpression to check next; the context has the constraints that hold there.
+def _check_node(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext | None]]:
+    """Raise `OutOfShapeError` if ``node`` is a tensor read out of bounds. Return pairs ``(subexpression, context)`` for
+    the subexpressions to check next; a context has the constraints that hold there, and is None if they are not known.
     """
     if isinstance(node, TensorEntry):
-        _check_read(node, scope)
+        _check_read(node, context)
         parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
-        return [(part, scope) for part in (*parts, *(() if node.tensor.is_symbol else (node.tensor,)))]
+        return [(part, context) for part in (*parts, *(() if node.tensor.is_symbol else (node.tensor,)))]
     if isinstance(node, TensorNode) and hasattr(node, "ranges"):
-        if node.free_symbols.isdisjoint(scope.variables):
+        if node.free_symbols.isdisjoint(context.variables):
             return []  # nothing around it matters: it has been checked when it was made
-        inner: ReadContext | None = scope
+        inner: ReadContext | None = context
         for limit in node.ranges():
             inner = inner.inside_range(limit, of_axis=isinstance(node, TensorExpr)) if inner is not None else None
         return [(node.body, inner)]
     if isinstance(node, Piecewise):
-        return _parts_of_branches(node.args, scope)
+        return _parts_of_branches(node.args, context)
     if isinstance(node, ITE):
         condition, value, otherwise = node.args
-        return _parts_of_branches([(value, condition), (otherwise, S.true)], scope)
+        return _parts_of_branches([(value, condition), (otherwise, S.true)], context)
     if isinstance(node, And | Or):
-        return _parts_of_connective(node, scope)
+        return _parts_of_connective(node, context)
     if isinstance(node, Mul) and any(isinstance(factor, KroneckerDelta) for factor in node.args):
         return []
-    return [(arg, scope) for arg in node.args]
+    return [(arg, context) for arg in node.args]
 
 
 def _parts_of_branches(
-    pairs: Sequence[tuple[Any, Any]], scope: ReadContext | None
+    pairs: Sequence[tuple[Any, Any]], context: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
     """Return pairs ``(part, context)`` for the conditions and values of a `Piecewise`, whose branches ``pairs`` are
     (value, condition). The context has the constraints under which the part is evaluated.
@@ -152,18 +152,18 @@ def _parts_of_branches(
     """
     parts: list[tuple[Any, ReadContext | None]] = []
     for value, condition in pairs:
-        if scope is None:
+        if context is None:
             break
-        parts.append((condition, scope))
-        rows = _condition_rows(condition, scope)
+        parts.append((condition, context))
+        rows = _condition_rows(condition, context)
         if rows is None:
             break
-        parts.append((value, scope.with_conditions(rows)))
-        scope = scope.with_conditions([rows[0].negation()]) if len(rows) == 1 and rows[0].kind == "ge" else None
+        parts.append((value, context.with_conditions(rows)))
+        context = context.with_conditions([rows[0].negation()]) if len(rows) == 1 and rows[0].kind == "ge" else None
     return parts
 
 
-def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadContext | None]]:
+def _parts_of_connective(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext | None]]:
     """Return the operands of an `And` or `Or` that read tensor entries, as pairs ``(operand, context)``. The context
     contains the conditions without reads: the other operands, negated for `Or`. Return [] if no such context can be
     given.
@@ -172,49 +172,49 @@ def _parts_of_connective(node: Any, scope: ReadContext) -> list[tuple[Any, ReadC
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
         return []
     asked = [part if isinstance(node, And) else Not(part) for part in node.args if part not in reading]
-    rows = [_condition_rows(part, scope) for part in asked]
+    rows = [_condition_rows(part, context) for part in asked]
     if any(part is None for part in rows):
         return []
-    return [(part, scope.with_conditions([row for part in rows for row in part or ()])) for part in reading]
+    return [(part, context.with_conditions([row for part in rows for row in part or ()])) for part in reading]
 
 
-def _condition_rows(condition: Any, scope: ReadContext) -> list[Constraint] | None:
+def _condition_rows(condition: Any, context: ReadContext) -> list[Constraint] | None:
     """Return the constraints that together say the same as the SymPy ``condition``, an inequality or equation of affine
     forms or an "and" of such; None for any other condition.
     """
     if condition == S.true:
         return []
     if isinstance(condition, And):
-        parts = [_condition_rows(part, scope) for part in condition.args]
+        parts = [_condition_rows(part, context) for part in condition.args]
         return None if any(part is None for part in parts) else [row for part in parts for row in part or ()]
     if not isinstance(condition, (Ge, Gt, Le, Lt, Eq)):
         return None
-    sides = scope.affine_forms(condition.args)
+    sides = context.affine_forms(condition.args)
     return None if sides is None else [relation_row(condition, sides[0] - sides[1])]
 
 
-def _check_read(entry: TensorEntry, scope: ReadContext) -> None:
-    """Raise `OutOfShapeError` if an index of ``entry`` is out of bounds at some point of the context ``scope``."""
+def _check_read(entry: TensorEntry, context: ReadContext) -> None:
+    """Raise `OutOfShapeError` if an index of ``entry`` is out of bounds at some point of the ``context``."""
     tensor: TensorExpr = entry.tensor
     for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):
-        form = scope.affine_form(index)
+        form = context.affine_form(index)
         if form is None or form.is_constant:
             continue
         # A symbolic extent has no end that is known.
         for inside in shape_rows([form], [Affine.of(int(extent))]) if extent.is_Integer else [Constraint("ge", form)]:
-            point = scope.violation(inside)
+            point = context.violation(inside)
             if point is not None:
-                raise OutOfShapeError(_out_of_shape_message(entry, axis, form, point, scope))
+                raise OutOfShapeError(_out_of_shape_message(entry, axis, form, point, context))
 
 
 def _out_of_shape_message(
-    entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], scope: ReadContext
+    entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], context: ReadContext
 ) -> str:
     """Return the error text for ``entry``: its index ``form`` along ``axis`` is out of bounds when the variables have
     the values ``point``.
     """
     atoms = sorted(form.atoms())
-    where = ", ".join(f"{scope.names[variable]} = {point[variable]}" for variable in atoms)
+    where = ", ".join(f"{context.names[variable]} = {point[variable]}" for variable in atoms)
     shape = tuple(entry.tensor.shape)
     return (
         f"{entry} leaves the shape {shape}: at {where} its index {entry.indices[axis]} of axis {axis} is "

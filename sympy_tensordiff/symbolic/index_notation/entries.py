@@ -124,8 +124,8 @@ class TensorExpr(TensorNode):
         return self.rank == 0
 
     def _eval_Mod(self, other: Any) -> Any:  # noqa: N802
-        """SymPy's hook for `Mod`: return an unevaluated `Mod`, because evaluation would treat the tensor, which has
-        ``__iter__``, as a list.
+        """SymPy's hook for `Mod`: return an unevaluated ``Mod(self, other)``, because evaluation would treat the
+        tensor, which has ``__iter__``, as a list.
         """
         return Mod(self, other, evaluate=False)  # SymPy's gcd takes what has an __iter__ for a list
 
@@ -172,8 +172,8 @@ class TensorExpr(TensorNode):
         return True
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
-        """SymPy's hook for `Eq`: raise `UnsupportedError` if a side is a whole tensor; else return None, which means
-        SymPy's default.
+        """Return None, which means SymPy's default, if neither this entry nor ``other`` is a whole tensor; else raise
+        `UnsupportedError`. It is SymPy's hook for `Eq`.
         """
         for side in (self, other):
             misplaced_tensors.refuse_as_scalar(side, "Eq of a whole tensor", misplaced_tensors.comparison("equal"))
@@ -283,8 +283,8 @@ class TensorEntry(RealScalar):
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Return ``indices`` as SymPy expressions. Raise an error if there are too many or too few, or if one is not an
-    integer expression.
+    """Return ``indices`` as SymPy expressions. Raise an error if there are too many or too few for ``tensor``, or if
+    one is not an integer expression.
 
     Raises `ShapeError` if their number is not the rank, `OutOfShapeError` if a constant index is out of range, and
     `IndexExpressionError` if one is not an index expression.

@@ -101,9 +101,10 @@ def inline_entry(
     keeps_sums: bool = True,
 ) -> Any:
     """Return the entry of ``tensor`` at ``indices``; for a small comprehension, the formula of this entry instead. With
-    ``keeps_sums``, a formula with sums is used only if it does not compute them several times.
+    ``keeps_sums``, formulas with sums are used only if the entry occurs ``once``, and differs for all values of the
+    indices ``scope``.
 
-    That is so if the entry occurs ``once`` only, and is a different one for all values of the indices ``scope``.
+    Otherwise the sums would be computed several times.
     """
     if not is_whole(tensor):
         return tensor

@@ -18,7 +18,7 @@ from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
-from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, Scope, named_in
+from sympy_tensordiff.symbolic.expressions.traversal import BoundIndices, Recursion, Rewriting, Rules, named_in
 from sympy_tensordiff.symbolic.index_notation.bounds_check import check_reads
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.index_notation.indices import is_data
@@ -386,9 +386,9 @@ def as_entry(scalar: Any) -> Any:
 class _DefinitionExpansion(Rewriting):
     """Replaces named tensors by their definitions, also inside of definitions; `in_full` uses it."""
 
-    def visit_named_tensor(self, expr: NamedTensor, scope: Scope) -> Recursion[Any]:
+    def visit_named_tensor(self, expr: NamedTensor, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return the definition of a named tensor, in which named tensors are replaced too."""
-        return (yield self.visit(expr.definition, scope))
+        return (yield self.visit(expr.definition, bound_indices))
 
     rules: ClassVar[Rules] = {NamedTensor: visit_named_tensor}
 

@@ -81,9 +81,9 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the printed form, as a tree, of the contraction of ``tensors``, pairs ``(labels, printed form)``. An outer
-    product in it is replaced by its two vectors; tensors with the same three or more labels are multiplied elementwise
-    to one.
+    """Return the printed form, as a tree, of the contraction of ``tensors``, pairs ``(labels, printed form)``, with the
+    result labels ``output``. Outer products are replaced by their two vectors, and tensors with three or more equal
+    labels multiplied.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:

@@ -297,8 +297,9 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
-    """Return the printed form, as a tree, of the transpose of a product: with transposed factors or as ``(product).T``,
-    whichever contains fewer transposes. Without ``by_terms``, a sum among the factors is not transposed term by term.
+    """Return the printed form, as a tree, of the transpose of the product ``matrix``: with transposed factors or as
+    ``(product).T``, whichever contains fewer transposes. Without ``by_terms``, a sum among the factors is not
+    transposed term by term.
     """
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):
@@ -334,7 +335,9 @@ def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two notations are equal; tuples of different classes are not, even with equal elements."""
+    """Return whether the notations ``one`` and ``other`` are equal; tuples of different classes are not, even with
+    equal elements.
+    """
     if one is other:
         return True
     if type(one) is not type(other):

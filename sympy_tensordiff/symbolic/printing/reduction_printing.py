@@ -28,8 +28,8 @@ class ReductionForms(PrintedForms):
     """
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the operator precedence of the printed form. In LaTeX a sum needs parentheses unless it is the last
-        factor; in text it looks like a function call.
+        """Return the operator precedence of the printed form, for the printer that called, whose frame is ``caller``.
+        In LaTeX a sum needs parentheses unless it is the last factor; in text it looks like a function call.
         """
         return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(position_in_formula(caller), "Mul")])
 
@@ -117,7 +117,9 @@ class ExtremumForms(ReductionForms):
         return "max" if isinstance(self.node, IndexedMax) else "min"
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
-        r"""Return ``\max`` or ``\min`` in LaTeX with all ranges as its subscript, as the only item of a list."""
+        r"""Return a list with one text: ``\max`` or ``\min`` in LaTeX with all ranges of the reduction as its
+        subscript. ``this`` is the indexed maximum or minimum; ``printer`` is SymPy's.
+        """
         below = []
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")

@@ -15,10 +15,10 @@ from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.hooks import operand
 from sympy_tensordiff.symbolic.expressions.traversal import (
+    BoundIndices,
     Recursion,
     Rewriting,
     Rules,
-    Scope,
     free_symbols_in,
     nodes_in,
     with_args,
@@ -136,11 +136,11 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call``, or only its last value for ``last``.
-    None unless its only state is one number with the step ``s + f(x, t)`` or ``s*f(x, t)``.
+    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps; for ``last`` only
+    its last value. None unless its state is one number, with a step like ``s + f(x, t)`` or ``s*f(x, t)``. ``updates``
+    are the next states.
 
-    ``updates`` are the expressions of the next states, ``length`` is the number of steps; with ``reverse`` it runs
-    backwards.
+    With ``reverse``, the recurrence runs backwards.
     """
     if call.is_tuple or call.states[0].rank or not all(same_extent(shape_of(s)[0], length) for s in call.sequences):
         return None
@@ -383,8 +383,8 @@ def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
 
 
 def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
-    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads over time: its row ``t`` is
-    ``A[idx[t]]``.
+    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads while ``time`` runs over 0, ...,
+    ``length - 1``: its row ``t`` is ``A[idx[t]]``.
     """
     index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
     limits, places = [(index, length)], []
@@ -404,23 +404,23 @@ class _Rows(Rewriting):
         super().__init__()
         self.time, self.length, self.known = time, length, known
 
-    def visit_entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+    def visit_entry(self, expr: TensorEntry, bound_indices: BoundIndices) -> Recursion[Any]:
         """Replace a read at the time ``t`` of the step, as ``A[t, i]`` or ``A[idx[t], i]``, by ``a[i]``, where ``a`` is
         the scan's variable for that row. If there is none, return ``expr`` with rewritten arguments.
         """
         key = _read_row(expr, self.time, self.length)
-        tensor, *indices = yield self.all(expr.args, scope)
+        tensor, *indices = yield self.all(expr.args, bound_indices)
         if key is None or key not in self.known:
             return with_args(expr, [tensor, *indices])
         rest = [index for index, place in zip(indices, expr.indices, strict=True) if place not in (self.time, *key[1:])]
         row = self.known[key]
         return row[tuple(rest)] if row.rank else row
 
-    def visit_comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
+    def visit_comprehension(self, expr: TensorComprehension, bound_indices: BoundIndices) -> Recursion[Any]:
         """Return the comprehension ``expr`` with its operands rewritten. If it then only copies a row, as ``x[i]`` for
         all i, return the variable ``x`` of the row.
         """
-        new = yield from super().rebuilt(expr, scope)
+        new = yield from super().rebuilt(expr, bound_indices)
         body = getattr(new, "body", None)
         if isinstance(body, TensorEntry) and body.tensor in self.known.values():
             shape = tuple(body.tensor.shape)

@@ -34,30 +34,32 @@ def over_indices(expr: Any) -> Any:
 
 class _OverIndices(Rewriting):
     """The traversal of `over_indices`, which replaces scans that depend on an index of an enclosing sum or
-    comprehension. Its scope contains these indices, each with its first value and its number of values.
+    comprehension. ``bound_indices`` has pairs
+    ``(index, (first value, number of values))`` for these indices.
     """
 
-    def symbol(self, expr: Any, scope: Any) -> Any:
+    def symbol(self, expr: Any, bound_indices: Any) -> Any:
         """Return the symbol ``expr`` unchanged: the traversal replaces scans only."""
         return expr
 
-    def visit_binder(self, expr: Any, scope: Any) -> Recursion[Any]:
-        """Return `expr`, a sum or comprehension, with its body rewritten. ``scope`` has those enclosing indices whose
-        ranges depend on no other index; such indices of `expr` are added to it for the body.
+    def visit_binder(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
+        """Return `expr`, a sum or comprehension, with its body rewritten. ``bound_indices`` has those enclosing indices
+        whose ranges depend on no other index; such indices of `expr` are added to it for the body.
         """
         plain = [limit for limit in expr.ranges() if len(limit.lows + limit.highs) == 2]
         own = {index: (low, high - low + 1) for index, low, high in plain}
-        bound = {*expr.variables, *(index for index, _ in scope)}
+        bound = {*expr.variables, *(index for index, _ in bound_indices)}
         own = {index: ends for index, ends in own.items() if bound.isdisjoint(free_symbols_in(ends))}
-        rest = [pair for pair in scope if pair[0] not in expr.variables]
+        rest = [pair for pair in bound_indices if pair[0] not in expr.variables]
         body = yield self.visit(expr.body, frozenset([*rest, *own.items()]))
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
-    def visit_scan(self, expr: Any, scope: Any) -> Recursion[Any]:
+    def visit_scan(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
         """Return the scan (a recurrence over time) with rewritten arguments. If it contains indices that are bound in
-        ``scope``, return instead an entry of one new scan, which computes the values for all values of these indices.
+        ``bound_indices``, return instead an entry of one new scan, which computes the values for all values of these
+        indices.
         """
-        found = sorted([pair for pair in scope if pair[0] in expr.free_symbols], key=str)
+        found = sorted([pair for pair in bound_indices if pair[0] in expr.free_symbols], key=str)
         if not found:
             args = yield self.all(expr.args, EMPTY)
             return expr if all(new is old for new, old in zip(args, expr.args, strict=True)) else expr.func(*args)
@@ -81,8 +83,9 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return the tensor of the values of `expr` for all values of the batch indices. ``front`` has pairs ``(index,
-        extent)`` for the first axes of `expr`: they stay first; the batch axes follow, then the other axes of `expr`.
+        """Return the tensor of the values of `expr` for all values of the batch indices, ``indices`` of the enclosing
+        function. ``front`` has pairs ``(index, extent)`` of the first axes of `expr`: these stay first, then come the
+        batch axes.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr

@@ -111,8 +111,9 @@ def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any
     truths = [_condition_of(condition, owner) for condition in conditions]
 
     def indicator(*values: Any) -> Any:
-        """Return the scalar expression that is 1 where the joined conditions hold, and 0 elsewhere. The scalars
-        ``values`` replace the operands of the conditions, in order.
+        """Return the scalar expression that is 1 where the enclosing function's conditions, joined by its
+        ``connective`` (And, Or, Not), hold, and 0 elsewhere. The scalars ``values`` replace the operands of the
+        conditions, in order.
         """
         rest = iter(values)
         relations = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]
@@ -124,7 +125,7 @@ def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any
 
 @documented(_OF_CONDITIONS.format("A, B : Expr"))
 def logical_and(A: Any, B: Any) -> Any:
-    """1 where both conditions hold, 0 elsewhere, entry by entry; the derivative is 0.
+    """Return 1 where both conditions ``A`` and ``B`` hold, 0 elsewhere, entry by entry; the derivative is 0.
 
     Examples
     --------
@@ -139,7 +140,7 @@ def logical_and(A: Any, B: Any) -> Any:
 
 @documented(_OF_CONDITIONS.format("A, B : Expr"))
 def logical_or(A: Any, B: Any) -> Any:
-    """1 where one of two conditions holds, 0 elsewhere, entry by entry; the derivative is 0.
+    """Return 1 where one of the conditions ``A`` and ``B`` holds, 0 elsewhere, entry by entry; the derivative is 0.
 
     Examples
     --------

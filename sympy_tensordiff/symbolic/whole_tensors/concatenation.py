@@ -50,7 +50,9 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     place = number % rank
 
     def with_axis(part: Any) -> Any:
-        """Return the operand ``part`` with a new axis of extent 1."""
+        """Return the operand ``part`` with a new axis of extent 1 at the axis number ``place`` of the enclosing
+        function.
+        """
         shape = shape_of(part)
         return tabulate(
             (*shape[:place], 1, *shape[place:]),
@@ -100,7 +102,9 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     shape[along] = ends[-1]
 
     def entry(*at: Expr) -> Any:
-        """Return the entry at the indices ``at``: a `Piecewise` that picks the operand by the range of the index."""
+        """Return the entry of the concatenated tensor at the indices ``at``: a `Piecewise` that picks one of the
+        operands ``parts`` by the index along the joined axis.
+        """
         place = at[along]
         branches: list[Any] = []
         for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):
@@ -111,7 +115,9 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
 
 
 def _operands_in(tensors: Any, owner: str) -> list[Any]:
-    """Return the operands in the sequence ``tensors``; raise `ArgumentError` if it is empty or not a sequence."""
+    """Return the operands in the sequence ``tensors``. Raise `ArgumentError`, which names the function ``owner``, if it
+    is empty or not a sequence.
+    """
     parts = [operand(part, owner) for part in tensors] if isinstance(tensors, (tuple, list)) else []
     if not parts:
         raise ArgumentError(f"{owner}: give a list of at least one tensor, {owner}([A, B])")
@@ -153,7 +159,7 @@ def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = inline_entry) -
 
 @explained
 def cross(x: Expression, y: Expression) -> Any:
-    """Return the cross product of vectors with three entries along the last axis.
+    """Return the cross product of ``x`` and ``y``, vectors with three entries along the last axis.
 
     Parameters
     ----------

@@ -241,8 +241,8 @@ class DeltaTensor(TensorOperation):
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
-        """Return the entry of the unit tensor at ``indices``: ``KroneckerDelta(i, k)*KroneckerDelta(j, l)`` for ``[i,
-        j, k, l]``.
+        """Return the entry of the unit tensor at ``indices``, such as ``KroneckerDelta(i, k)*KroneckerDelta(j, l)`` for
+        ``[i, j, k, l]``. ``read`` is not used.
         """
         half = len(indices) // 2
         return Mul(*map(KroneckerDelta, indices[:half], indices[half:]))

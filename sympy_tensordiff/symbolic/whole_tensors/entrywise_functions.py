@@ -125,7 +125,9 @@ def _function_of_one(name: str, function: Callable[..., Basic], description: str
     """
 
     def applied(x: Scalar) -> Any:
-        """Return the function of ``x``, entry by entry."""
+        """Return the SymPy function ``function``, given to the enclosing function, of the tensor ``x``, entry by entry;
+        for a scalar ``x``, its value.
+        """
         tensor = operand(x, name)
         if not shape_of(tensor):
             return as_expr(function(tensor), "the value of the function")

@@ -225,7 +225,7 @@ def is_symmetric(matrix: Any) -> bool:
 
 @explained
 def dot(x: Expression, y: Expression) -> Any:
-    """The inner product of two vectors.
+    """Return the inner product of the vectors ``x`` and ``y``.
 
     Parameters
     ----------

@@ -185,8 +185,8 @@ def matmul(A: Expression, B: Expression) -> Any:
 
 
 def transposed(tensor: Any) -> Any:
-    """Return ``A.T`` of a matrix; a vector or scalar is returned unchanged. Raise `ShapeError` for more than
-    two axes.
+    """Return the transpose of ``tensor``, a matrix; a vector or scalar is returned unchanged. Raise `ShapeError` for
+    more than two axes.
     """
     if tensor.rank > 2:
         raise ShapeError(
@@ -222,8 +222,8 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
     scalar = getattr(Expr, name)
 
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
-        """Return the result of the operator. If there is a third argument, the modulus of ``pow``, SymPy's own method
-        is called.
+        """Return the result of the operator that the enclosing function defines, such as ``*``, for ``self`` and
+        ``other``. If there is a third argument, the modulus of ``pow``, or no tensor, SymPy's own method is called.
         """
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
@@ -338,7 +338,9 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of the slice at the indices ``at``: for ``B = A[2:, 1]``, ``B[i]`` is ``A[i + 2, 1]``."""
+        """Return the entry of the slice at the indices ``at``: for ``B = A[2:, 1]``, ``B[i]`` is ``A[i + 2, 1]``.
+        ``places`` of the enclosing function has the start, step and axis of each slice, or an index.
+        """
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return inline_entry(tensor, TensorEntry(tensor, *full).indices)
 
@@ -347,8 +349,8 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
 
 
 def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
-    """Return ``indices`` with one item for each axis: full slices ``:`` replace an ellipsis and are appended for
-    missing axes.
+    """Return ``indices`` with one item for each axis of ``tensor``: full slices ``:`` replace an ellipsis and are
+    appended for missing axes.
 
     Raises `ShapeError` for more indices than axes and `IndexExpressionError` for two ellipses.
     """

@@ -137,7 +137,8 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], l
 
 @explained
 def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
-    """Return the tensor with some axes moved to other positions; the others keep their order.
+    """Return the tensor ``A`` with the axes ``source`` moved to the positions ``destination``; the others keep their
+    order.
 
     Parameters
     ----------
@@ -195,8 +196,9 @@ def flip(A: Expression, axis: Any = None) -> Any:
     turned, shape = checked_axes(axis, A, "flip"), shape_of(A)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of the flipped tensor at ``indices``. It is the entry of ``A`` with ``n - 1 - k`` in place
-        of each index ``k`` of a flipped axis of length ``n``.
+        """Return the entry of the flipped tensor at ``indices``: the entry of ``A`` with ``n - 1 - k`` in place of each
+        index ``k`` of a flipped axis of length ``n``. The numbers of flipped axes are in ``turned`` of the enclosing
+        function.
         """
         return inline_entry(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
 
@@ -288,7 +290,8 @@ def _triangle(A: Any, owner: str, condition: Any) -> Any:
 
 @explained
 def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
-    """Return the tensor with entries of one value added before and after along axes.
+    """Return the tensor ``A`` with entries of one value, ``constant_values``, added before and after along axes;
+    ``pad_width`` has their numbers.
 
     Parameters
     ----------
@@ -322,7 +325,7 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
 
     def entry(*at: Expr) -> Any:
         """Return the entry of the padded tensor at the indices ``at``: an entry of ``A``, or ``constant_values`` in the
-        padding around it.
+        padding. ``pairs`` of the enclosing function has the widths of the padding before and behind each axis.
         """
         places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]
         bounds = [

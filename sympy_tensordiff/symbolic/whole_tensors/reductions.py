@@ -193,7 +193,7 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The product of the entries, over all axes or some.
+    """Return the product of the entries of ``A``, over all axes or some.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(OVER_AXES)
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The standard deviation of the entries, over all axes or some: the square root of `var`.
+    """Return the standard deviation of the entries of ``A``, over all axes or some: the square root of `var`.
 
     Examples
     --------
@@ -293,21 +293,22 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
 
 def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
     """Return the running reduction of ``A`` along ``axis``, such as a running sum: each entry is the reduction of the
-    entries up to it. If ``axis`` is None, it runs over all entries in row-major order.
+    entries up to it. If ``axis`` is None, it runs over all entries in row-major order. Errors name the operation
+    ``owner``.
     """
     A = ravel(operand(A, owner)) if axis is None else operand(A, owner)
     along = checked_axis(0 if axis is None else axis, A, owner)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry at ``indices`` of a cumulative sum (or another reduction): the entries of ``A`` along the
-        axis are reduced from the first one to this position.
+        """Return the entry at ``indices`` of a cumulative sum (or another reduction) of ``A``: the reduction of the
+        entries of ``A`` along the axis, from the first one to this position.
         """
         (k,) = fresh_indices(1, (A, *indices, *shape_of(A)))
         last = shape_of(A)[along] - 1
 
         def entry_at(index: Expr) -> Expr:
-            """Return the entry of ``A`` whose index along the axis is ``index``, with the enclosing indices along the
-            other axes.
+            """Return the entry of the enclosing function's tensor ``A`` at ``index`` along the reduced axis, and at the
+            enclosing ``indices`` along the other axes.
             """
             result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
@@ -325,7 +326,8 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 
 @explained
 def norm(A: Scalar, ord: Any = 2) -> Any:
-    """A norm of the vector of all entries, so that the 2-norm of a matrix is the Frobenius norm.
+    """A norm of the vector of all entries of ``A``, given by ``ord`` (2, 1, another number or infinity), so that the
+    2-norm of a matrix is the Frobenius norm.
 
     NumPy's norms of a matrix by ``ord`` 1, 2 and infinity are others: the first is
     ``td.max(td.sum(td.abs(A), axis=0))``, the last the same with ``axis=1``.

@@ -37,7 +37,9 @@ class EntryFunction(Function):
         return cls.values.get(argument)
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """SymPy's hook for `diff`: return the derivative with respect to the only argument, from `slope`."""
+        """SymPy's hook for `diff`: return the derivative with respect to the only argument, number ``argindex``, from
+        `slope`.
+        """
         if argindex != 1:
             raise ArgumentIndexError(self, argindex)
         return self.slope()
@@ -56,7 +58,9 @@ class EntryFunction(Function):
         return real
 
     def _eval_evalf(self, precision: int) -> Any:
-        """SymPy's hook for `evalf`: evaluate the formula of this function with exponentials."""
+        """SymPy's hook for `evalf`: return the number with ``precision`` bits, from the formula of this function with
+        exponentials.
+        """
         return self.rewrite(sympy.exp)._eval_evalf(precision)
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
@@ -101,7 +105,9 @@ class sigmoid(EntryFunction):  # noqa: N801
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``: return the formula of the function written with an exponential."""
+        """SymPy's hook for ``rewrite(exp)``: return the formula of the function of ``argument`` written with an
+        exponential.
+        """
         return 1 / (1 + sympy.exp(-argument))
 
     def _eval_is_finite(self) -> bool | None:
@@ -327,7 +333,7 @@ class xlogy(Function):  # noqa: N801
         return self._eval_rewrite_as_log(x, y)
 
     def _eval_evalf(self, precision: int) -> Any:
-        """SymPy's hook for `evalf`: evaluate ``x*log(y)``, or 0 if ``x`` is 0."""
+        """SymPy's hook for `evalf`: return ``x*log(y)`` as a number with ``precision`` bits, or 0 if ``x`` is 0."""
         return self._eval_rewrite_as_log(*self.args)._eval_evalf(precision)
 
 

@@ -100,8 +100,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
-    """Raise `ArgumentError`, which names the operation ``owner``, because ``label`` is repeated in the result. The
-    message suggests an einsum with a `DeltaTensor` of size ``extent``.
+    """Raise `ArgumentError`, which names the operation ``owner``, because ``label`` is repeated in the result of
+    ``subscripts``. The message suggests an einsum with a `DeltaTensor` of size ``extent``.
     """
     inputs, output = subscripts
     free = unused_labels(str(subscripts))
