@@ -85,8 +85,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return [self.convert(value, kind) for value in values], kind
 
     def binary(self, operation: str, left: Value, right: Value, flags: str = FLAGS) -> Value:
-        """Emit a floating-point instruction such as ``fadd`` on two numbers, converted to a common type. Return the
-        result as ``(text, type)``.
+        """Emit a floating-point ``operation`` such as ``fadd`` on the numbers ``left`` and ``right``, converted to a
+        common type, with LLVM's fast-math ``flags``. Return the result as ``(text, type)``.
         """
         (one, other), kind = self.unify(left, right)
         return self.new(f"{operation} {flags} {kind} {one}, {other}"), kind
@@ -171,9 +171,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def is_computed_unconditionally(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
-        """Return whether to compute ``value`` without a branch, so also where ``condition`` is false: then LLVM can
-        vectorise the loop. The condition must be true in nearly all iterations, and every part of ``value`` safe to
-        compute in all of them (`is_total`).
+        """Return whether to compute ``value if condition else otherwise`` without a branch, so ``value`` also where
+        ``condition`` is false: then LLVM can vectorise the loop. The condition must be true in nearly all iterations,
+        and every part of ``value`` safe to compute in all of them (`is_total`).
 
         Behind a branch, LLVM would need masked reads, and most often decides against vectors: sums over triples of
         atoms take 0.4 of the time.
@@ -236,7 +236,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit the "and" or "or" of all arguments but the first, and return its value as ``(text, type)``."""
+            """Emit ``function`` ("and" or "or") of all ``arguments`` but the first, both of the outer function, and
+            return its value as ``(text, type)``.
+            """
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":
