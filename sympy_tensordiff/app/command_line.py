@@ -308,8 +308,8 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return the exit code: 0, 1 if there is no answer, 2 for an invalid input or command, 130 if
-    interrupted.
+    """Run the command with ``arguments``, by default those of the process, and return the exit code: 0, 1 if there is
+    no answer, 2 for an invalid input or command, 130 if interrupted.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:

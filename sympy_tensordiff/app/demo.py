@@ -93,7 +93,8 @@ def run(
     output: TextIO | None = None,
     errors: TextIO | None = None,
 ) -> bool:
-    """Run the demonstration and return whether every check passed.
+    """Run the demonstration, print its report on ``output`` and its progress on ``errors``, and return whether every
+    check passed. Times are the best of ``repeats``; ``cuda`` adds a CUDA kernel.
 
     Parameters
     ----------
@@ -145,9 +146,9 @@ def compile_and_time(
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """Compile the function and all derivatives of ``task`` for a backend, print on ``page`` how long compiling and a
-    call take (the best of ``repeats``), and return the compiled functions. A line on ``progress`` says what is being
-    compiled.
+    """Compile the function of ``task`` and its derivatives ``gradients`` for a backend, and call them with ``arrays``.
+    Print on ``page`` how long compiling and a call take (the best of ``repeats``), and on ``progress`` what is being
+    compiled. Return the compiled functions.
     """
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}

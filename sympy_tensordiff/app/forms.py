@@ -227,10 +227,10 @@ _RESERVED = frozenset({"td", "sympy", "expression", "derivative", "function"})
 
 
 def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
-    """Return a Python program that builds the expression, prints its derivative and compiles both.
+    """Return a Python program that builds the expression of ``parsed``, prints its derivative and compiles both as
+    functions of ``arguments``.
 
-    `arguments` are those of the compiled function. Raise `UnsupportedError` if the expression cannot be printed, or a
-    name in it is not a name in Python.
+    Raise `UnsupportedError` if the expression cannot be printed, or a name in it is not a name in Python.
     """
     refuse_unprintable(parsed.expression, "Python")
     names = _PythonWriter(parsed.tensors)

@@ -99,8 +99,9 @@ def jax_function(
 
 
 def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return ``(arrays, integers)``: the arguments ``values`` of a call, real ones as arrays with a common type,
-    integers as Python integers. Raise `ArgumentTypeError` for a traced integer or another type.
+    """Return ``(arrays, integers)``: the arguments ``values`` of a call of ``function``, real ones as arrays with a
+    common type, integers as Python integers. Raise `ArgumentTypeError` for a traced integer or another type. ``jax`` is
+    JAX's module.
     """
     integers, arrays = [], {}
     for position, value in enumerate(values):
@@ -279,7 +280,8 @@ def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 
 def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
     """Apply the operator ``f`` along one axis of its arguments, as JAX's ``vmap`` requires. ``axes`` has the number of
-    this axis in each of ``values``. Return the results, and 0 for each of them, the number of the axis in the results.
+    this axis in each of ``values``; ``integers`` are the integer arguments. Return the results, and for each of them 0,
+    the number of its axis.
     """
     arguments, axis_of = (
         merge_arguments(f.function, values, integers),

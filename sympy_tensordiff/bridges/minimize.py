@@ -82,7 +82,7 @@ class MinimizeProblem:
         return float(value), to_flat_vector(parts)
 
     def hess(self, x: Any) -> NDArray[Any]:
-        """Return the Hessian of the loss as a full matrix."""
+        """Return the Hessian of the loss at the point ``x`` as a full matrix."""
         self._check_scalar("hess")
         blocks = self._kernel(hessian)(*self._call_arguments(x))
         rows = zip(blocks, map(math.prod, self._flat_variables(x).shapes), strict=True)
@@ -94,8 +94,8 @@ class MinimizeProblem:
         return to_flat_vector(self._hessian_product(*self._call_arguments(x), *self._flat_variables(x).parts(p)))
 
     def hess_operator(self, x: Any) -> Any:
-        """Return the Hessian as a `StructuredOperator`, for ``method="trust-constr"`` and for Newton steps by
-        ``.solve``.
+        """Return the Hessian at the point ``x`` as a `StructuredOperator`, for ``method="trust-constr"`` and for Newton
+        steps by ``.solve``.
         """
         self._check_scalar("hess_operator")
         return self._structured_hessian(*self._call_arguments(x))
@@ -252,8 +252,8 @@ def minimize_problem(
 
 
 def _known_sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
-    """Return the sizes that the integers and the shapes of the arrays in ``values`` determine, by name; {} if some
-    shape leaves two sizes open.
+    """Return the sizes in ``loss`` that ``values``, integers and arrays for the symbols ``args``, determine by their
+    shapes, as a dictionary by name; {} if some shape leaves two sizes open.
     """
     try:
         checker = size_checker(args, [loss])

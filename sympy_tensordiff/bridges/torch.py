@@ -242,7 +242,9 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            """Save the operator and its arguments in ``ctx`` for the derivatives."""
+            """Save the operator and its arguments, both in ``inputs``, in ``ctx`` for the derivatives; ``output`` is
+            not used.
+            """
             ctx.operator, (tensors, ctx.integers) = inputs[0], _arrays_and_integers(torch, inputs[1:])
             ctx.save_for_backward(*tensors)
             ctx.save_for_forward(*tensors)
@@ -417,7 +419,8 @@ def _custom_op(torch: Any) -> Any:
 
 def _to_kernel_argument(torch: Any, operator: Any, position: int, value: Any) -> Any:
     """Return the argument number ``position`` of ``operator`` in the form that its kernel takes: a host array, for CUDA
-    a contiguous tensor on the device, or an int. Raise `ArgumentError` if a tensor is in another memory.
+    a contiguous tensor on the device, or an int. Raise `ArgumentError` if a tensor is in another memory. ``torch`` is
+    PyTorch's module.
     """
     if not isinstance(value, torch.Tensor):
         return int(value)

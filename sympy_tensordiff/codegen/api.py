@@ -132,7 +132,8 @@ def lambdify(
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
 ) -> CompiledFunction | ArrayFunction | BlockFunction:
-    """Return a callable that evaluates ``expr``, given values of the symbols ``args``, by a certain ``backend``.
+    """Return a callable that evaluates ``expr``, given values of the symbols ``args``, by a ``backend`` such as "llvm"
+    or "numpy". The other arguments are options.
 
     Parameters
     ----------
@@ -272,7 +273,7 @@ def _options(backend: str, **given: Any) -> dict[str, Any]:
 @explained
 def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
     """Return the value of ``expr`` where its symbols have the ``values``, without compiling: the result of a call of
-    `lambdify` with the backend "numpy".
+    `lambdify` with the backend "numpy". ``functions`` maps functions in ``expr`` to Python functions.
 
     Each call translates ``expr`` again; `lambdify` does that once for many calls.
 

@@ -184,7 +184,7 @@ class Certificate:
         return array + array.T if tensor.symmetric else array
 
     def _draw_number(self, draw: random.Random, symbol: Any) -> Fraction:
-        """Return a random rational number in the declared range of ``symbol``."""
+        """Return a random rational number in the declared range of ``symbol``, by the generator ``draw``."""
         interval = self._ranges.get(symbol) or (
             FREE if isinstance(symbol, TensorSymbol) else range_of_assumptions(symbol)
         )

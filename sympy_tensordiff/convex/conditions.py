@@ -149,8 +149,8 @@ def require_values(
     domain_nodes: Collection[Expr] = (),
 ) -> None:
     """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` is proved to be defined in the
-    declared ranges of its symbols. ``parts`` maps symbols to the expressions that they replace. Nodes without these
-    symbols, and `domain_nodes`, are not examined.
+    declared ranges of its symbols. ``parts`` maps symbols to the expressions that they replace, ``closed`` maps them to
+    symbols with closed ranges. Nodes without these symbols, and `domain_nodes`, are not examined.
 
     `closed` maps a symbol to another one whose declared range contains its ends, too.
 

@@ -323,11 +323,8 @@ def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
     """Return the second derivative of ``found`` along ``directions`` as a `GramForm`, a formula that is visibly not
-    negative. ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in their
-    indices.
-
-    ``exchange`` maps the indices of the halves to each other; ``cores`` is the entry of an inverse among the factors,
-    or empty.
+    negative. ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in indices
+    that ``exchange`` swaps. ``cores`` has the entry of an inverse among the factors, if any.
     """
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:
@@ -351,9 +348,9 @@ def _form_of_halves(
 def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
-    """Return the second derivative of ``w*b' inv(M) b``, the product ``found``, as ``2*w*r' inv(M) r`` with
-    ``r = v - V inv(M) b``. `directions` has the derivatives v of b and V of M, ``core`` is the entry of ``inv(M)``, and
-    ``half`` the derivative of ``b``.
+    """Return the second derivative of the product ``found``, ``w*b' inv(M) b``, as ``2*w*r' inv(M) r`` with ``r = v - V
+    inv(M) b``. `directions` has the derivatives v of b and V of M. ``core`` is the entry of ``inv(M)``, ``half`` is v;
+    ``exchange`` swaps the indices of both b.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """

@@ -165,9 +165,9 @@ class Signs(Generators):
         return next((sign for sign in (method(factor) for method in methods) if sign), None)
 
     def _sign_by_coefficients(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial (">", ">=", "<" or "<=") if all its coefficients agree once each bounded
-        variable is replaced by its distance from the bound; else None. For ``x > 1``, ``x - 1`` is this distance, so it
-        is positive.
+        """Return the sign of the polynomial `factor` (">", ">=", "<" or "<=") if all its coefficients agree once each
+        bounded variable is replaced by its distance from the bound; else None. For ``x > 1``, ``x - 1`` is this
+        distance, so it is positive.
 
         Variables without bounds may have even exponents only.
         """
@@ -189,8 +189,8 @@ class Signs(Generators):
         return _sign_of_sum(signs)
 
     def _sign_by_roots(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial in one variable that has no root in the variable's range (by Sturm's
-        theorem); None if it has one or has several variables.
+        """Return the sign of the polynomial `factor` (">", ">=", "<" or "<=") if it has one variable, and no root
+        inside of the range of this variable (by Sturm's theorem); else None.
         """
         if len(factor.free_symbols) != 1:
             return None

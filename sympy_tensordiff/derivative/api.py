@@ -31,7 +31,9 @@ hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Pr
 
 @overload
 def vjp(T: Scalar, wrt: TensorSymbol, cotangent: Scalar) -> TensorExpr:
-    """Return the pullback of the ``cotangent`` of ``T`` to one tensor ``wrt``, an expression of its shape."""
+    """Return the pullback of ``T`` for the given ``cotangent``, with respect to one tensor ``wrt``: an expression of
+    its shape.
+    """
 
 
 @overload
@@ -43,8 +45,8 @@ def vjp(T: Scalar, wrt: Tensors, cotangent: Scalar) -> tuple[TensorExpr, ...]:
 
 @overload
 def vjp(T: Scalar, wrt: Expression | Variables, cotangent: Scalar) -> Any:
-    """Return the pullback of the ``cotangent`` of ``T`` to ``wrt``, a scalar or a variable in SymPy's notation; a tuple
-    for several variables.
+    """Return the pullback of ``T`` for the given ``cotangent``, with respect to a scalar or to variables in SymPy's
+    notation; a tuple for several.
     """
 
 
@@ -222,7 +224,9 @@ def gradient(s: Scalar, wrt: TensorSymbol) -> TensorExpr:
 
 @overload
 def gradient(s: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]:
-    """Return a tuple with the gradient of the scalar ``s`` for each of the tensors ``wrt``, from one reverse sweep."""
+    """Return a tuple with the gradients of ``s`` with respect to the tensors in ``wrt``, one for each, from one reverse
+    sweep.
+    """
 
 
 @overload
@@ -273,7 +277,7 @@ def jacobian(T: Scalar, wrt: TensorSymbol) -> TensorExpr:
 
 @overload
 def jacobian(T: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]:
-    """Return a tuple with the full derivative of ``T`` for each of the tensors ``wrt``."""
+    """Return a tuple with the full derivatives of ``T`` with respect to the tensors in ``wrt``, one for each."""
 
 
 @overload
@@ -443,7 +447,7 @@ def hvp(s: Scalar, wrt: Expression | Variables, v: Scalar | Sequence[Scalar]) ->
 
 @explained
 def hvp(s: Any, wrt: Any, v: Any) -> Any:
-    """The Hessian of a scalar times ``v``, without building the Hessian.
+    """The Hessian of the scalar ``s`` with respect to ``wrt``, times ``v``, without building the Hessian.
 
     Parameters
     ----------

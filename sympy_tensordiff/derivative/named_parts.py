@@ -141,8 +141,8 @@ def cse(
 
 
 def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> CommonParts:
-    """Return the common parts of expressions with scans (loops over time). A scan becomes a part if it occurs more than
-    once, or has a name in ``named``. The steps inside of scans are unchanged.
+    """Return the common parts of the expressions ``operands`` with scans (loops over time). A scan becomes a part if it
+    occurs more than once, or has a name in ``named``. The steps inside of scans are unchanged.
     """
     scans: dict[Any, None] = {}  # each after those in its sequences and initial values
     uses: Counter[Any] = Counter()
@@ -275,7 +275,9 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
     order: dict[TensorSymbol, None] = {}
 
     def below(symbol: TensorSymbol) -> list[TensorSymbol]:
-        """Return the symbols in the definition of `symbol`, sorted by name."""
+        """Return the symbols in the definition of `symbol` that ``defined``, of the outer function, defines, too,
+        sorted by name.
+        """
         return sorted((s for s in defined[symbol].free_symbols if s in defined), key=str)
 
     for symbol in defined:

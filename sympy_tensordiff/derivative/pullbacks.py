@@ -118,8 +118,8 @@ def _indices(node: Node) -> frozenset[int]:
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return the cotangent of a term of the addition `node`: it is the `cotangent` of the sum, because D (a + b) / d a
-    = 1.
+    """Return the cotangent of the term number ``position`` of the addition `node`: it is the `cotangent` of the sum,
+    because D (a + b) / d a = 1.
     """
     return cotangent
 
@@ -283,8 +283,8 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _cube_root(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return the cotangent of the argument of a cube root: D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative numbers
-    too.
+    """Return the cotangent of the argument of the cube root `node`: D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative
+    numbers too. ``position`` is not used.
     """
     slope = zero_at_kinks(graph, node, graph.pow(node, graph.const(-2)))
     return graph.mul((cotangent, graph.const(Fraction(1, 3)), slope))

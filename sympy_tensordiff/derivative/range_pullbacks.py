@@ -83,11 +83,9 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return a product of factors ``body(j)`` of ``Prod_j body(j)``: those before (`sign` -1) or after (1) the factor
-    at the indices `variables`. Its indices j have the same first `level` indices as `variables`, and a different next
-    one.
-
-    `rows` are the constraints of the range of the product.
+    """Return a product of factors ``body(j)`` of ``Prod_j body(j)`` over the range ``rows``: those before (`sign` -1)
+    or after (1) the factor at the indices `variables`. Its indices j have the same first `level` indices as
+    `variables`, and a different next one.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

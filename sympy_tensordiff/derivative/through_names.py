@@ -197,12 +197,12 @@ def _is_zero(graph: Graph, node: Node) -> bool:
     return graph.is_zero(node.args[0] if node.op == "comprehension" else node)
 
 
-def _total(parts: list[Any]) -> Any:
-    """Return the simplified sum of contributions; a single contribution is returned unchanged."""
-    if len(parts) == 1:
-        return parts[0]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
+def _total(contributions: list[Any]) -> Any:
+    """Return the simplified sum of ``contributions``, a list of expressions; a single one is returned unchanged."""
+    if len(contributions) == 1:
+        return contributions[0]
+    total = contributions[0]
+    for contribution in contributions[1:]:
+        total = total + contribution
     work = Differentiation(total, names=True, scans=True)
     return work.finish(work.root)

@@ -329,9 +329,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the bounds of ``target`` over all values of the variables ``loops`` that satisfy ``rows``, as a tuple with
-    one item; () if there are none. If integers may not attain them, the tuple continues with the bounds of the other
-    variables, as inner loops.
+    """Return the bounds of ``target`` over all values of the variables ``loops`` that satisfy ``rows`` and ``facts``,
+    as a tuple with one item; () if there are none. If integers may not attain them, the tuple continues with the bounds
+    of the other variables, as inner loops.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -217,7 +217,7 @@ class DaskFunction:
 
     def _check_memory(self, number: int, block: KernelBlock, itemsize: int) -> None:
         """Raise `UnsupportedError` if the task of ``block`` in kernel ``number``, or a reduction of its results, needs
-        more bytes than the user's limit ``memory``.
+        more bytes than the user's limit ``memory``. A number takes ``itemsize`` bytes.
         """
         kernel = self.kernels[number]
         parts = list(zip(kernel.parts, block.result_shapes, strict=True))

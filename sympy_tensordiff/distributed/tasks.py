@@ -102,11 +102,11 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Add to the graph ``layer`` the tasks that reduce the partial results ``part`` of all ``blocks`` to the chunks of
-    the dask array ``name``. Return the key under which the result of each block is to be stored.
+    """Add to the graph ``layer`` the tasks that reduce the partial results ``part`` of all ``blocks`` of ``kernel`` to
+    the chunks of the dask array ``name``. Return the key under which the result of each block is to be stored. ``run``
+    is the name of the kernel's tasks.
 
-    ``chunks`` has the chunk sizes along each axis; ``run``, the name of the tasks of ``kernel``, is part of the keys;
-    ``dtype`` is that of the results.
+    ``chunks`` has the chunk sizes along each axis; ``run`` is part of the keys; ``dtype`` is that of the results.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -176,9 +176,10 @@ class _InputTasks:
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
         """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it reads ``source[slices]``, or all
-        of ``source`` if ``slices`` is None. ``source`` is a task key or an array.
+        of ``source`` if ``slices`` is None. ``source`` is a task key or an array. ``uses`` is the number of blocks that
+        need the slice.
 
-        `uses` is the number of blocks that need the slice: one that several need is copied from a file once.
+        A slice that several blocks need is copied from a file once.
         """
         ends = _end_points(cut)
         if ends not in self._parts_by_end_points:

@@ -178,7 +178,7 @@ def derivative_graph(
 ) -> tuple[Differentiation, list[Node], dict[Node, Node]]:
     """Return ``(differentiation, derivatives, pullbacks)`` for an expression, from one reverse sweep: the object with
     its graph, the graph nodes of the derivatives with respect to ``variables``, and a dictionary from each visited node
-    to its pullback (cotangent).
+    to its pullback (cotangent). With ``simplify``, these nodes are simplified.
 
     In index notation only variables have pullbacks: the cotangent of an entry depends on the enclosing indices
     (Lippmann 2022, chapter 4).

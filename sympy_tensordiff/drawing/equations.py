@@ -50,7 +50,7 @@ class Formula(str):
     __slots__ = ()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """IPython's hook for text output: the text without quotes."""
+        """IPython's hook for text output: give the text without quotes to ``printer``; ``cycle`` is not used."""
         printer.text(str(self))
 
     def _repr_latex_(self) -> str:

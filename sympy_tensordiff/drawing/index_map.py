@@ -152,8 +152,8 @@ def lattice_points(rows: Sequence[Constraint], number_of_indices: int) -> tuple[
 
 
 def nest_text(nest: Sequence[Bounds], names: Mapping[int, str]) -> str:
-    """Return the ranges of nested loops as text, outermost first: ``z2 = -1 … 5, z1 = max(-1, -z2) … min(1, 4 -
-    z2)``.
+    """Return the ranges of the nested loops ``nest`` as text, outermost first: ``z2 = -1 … 5, z1 = max(-1, -z2) …
+    min(1, 4 - z2)``. ``names`` maps variables to names.
     """
     parts = []
     for variable, lows, highs in nest:

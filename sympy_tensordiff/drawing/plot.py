@@ -42,7 +42,8 @@ def plot_index_map(
     space: Literal["indices", "kernel"] = "indices",
     ax: Any = None,
 ) -> Any:
-    """Plot the indices that read an entry: the integer solutions of ``A alpha + t == at`` in their ranges.
+    """Plot the indices, within their ranges ``limits``, at which ``index`` reads the entry ``at``: the integer
+    solutions of ``A alpha + t == at``. ``space`` selects the coordinates; ``ax`` is the figure's axes.
 
     Parameters
     ----------
@@ -142,7 +143,8 @@ def _new_axes() -> Any:
 
 
 def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexMap, Point | None]:
-    """Convert the arguments of `plot_index_map` to numbers: the map, and the entry ``at`` (None if not given).
+    """Convert the arguments of `plot_index_map` to numbers: return the index map and the entry ``at`` (None if not
+    given). ``index`` has a form for each axis, ``limits`` the ranges of its indices.
 
     Raise the errors of `plot_index_map`.
     """

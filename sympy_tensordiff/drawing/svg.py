@@ -25,7 +25,7 @@ HEAD = """\
 
 
 def svg_text(clusters: Sequence[Cluster]) -> str:
-    """Return the graphs of a picture side by side as SVG, each node once per graph.
+    """Return the graphs of a picture, ``clusters``, side by side as SVG, each node once per graph.
 
     Raise `UnsupportedError` if the picture is too large.
     """

@@ -46,7 +46,7 @@ MAX_CAREFUL_NODES = 200
 
 
 def tree_text(clusters: Sequence[Cluster]) -> str:
-    """Return all graphs of a picture as trees in plain text."""
+    """Return all graphs of a picture, ``clusters``, as trees in plain text."""
     number = max((drawn.number for part in clusters for drawn in part.nodes), default=0)
     text: list[str] = []
     for part in clusters:
@@ -103,7 +103,7 @@ def _node_line(drawn: DrawnNode, number: int, first: bool) -> str:
 
 
 def dot_text(clusters: Sequence[Cluster]) -> str:
-    """Return the graphs of a picture in the language of graphviz, each node once per graph."""
+    """Return the graphs of a picture, ``clusters``, in the language of graphviz, each node once per graph."""
     lines = ["digraph {", HEAD]
     for n, part in enumerate(clusters):
         body = _nodes_and_edges(part, "ed"[n])

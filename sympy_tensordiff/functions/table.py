@@ -156,7 +156,9 @@ def log_of_sum(a: Any, b: Any) -> Any:
 
 
 def _extremum(name: str, function: Any, operation: str, *aliases: str, latex: str) -> RealFunction:
-    """Return the record of a maximum or minimum of any number of arguments; ``operation`` is its name in loop nests."""
+    """Return the record of the maximum or minimum ``function`` of any number of arguments. ``operation`` is its name in
+    loop nests, ``aliases`` are its names in texts, and ``latex`` is its LaTeX command.
+    """
     return _bounded_function(name, function, operation, *aliases, error=0, operands=(1, MAX_OPERANDS), latex=latex)
 
 

@@ -217,7 +217,9 @@ class ConditionReader(Applications):
             return None
 
     def _read_condition(self, condition: Any, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a condition on values; raise UnsupportedError if it does not combine comparisons."""
+        """Return the node of a condition on values, such as ``x[i] > 0``; raise UnsupportedError if it does not combine
+        comparisons.
+        """
         graph = self.graph
         if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
             parts = yield from in_turn(self._read_condition(arg, bound_variables) for arg in condition.args)

@@ -286,11 +286,11 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with inner products merged into it: its operands with
-        their labels, and the extent of each label. The products in ``self.absorbed`` and ``opened`` are merged.
+        """Return ``(operands, extents)`` of the einsum `node` with the inner products in ``self.absorbed`` and
+        ``opened`` merged into it: its operands, as ``done`` replaces them, with their labels, and the extent of each
+        label. ``output`` are the labels of its axes.
 
-        Operands are replaced by their values in ``done``. ``output`` are the labels for the axes of `node`; with more
-        than ``max_operands`` the list is incomplete.
+        With more than ``max_operands`` the list is incomplete.
         """
         numbers = count(len(output))
         extents = dict(zip(output, node.shape, strict=True))
@@ -313,7 +313,9 @@ class Products:
         return operands, extents
 
     def volume(self, labels: Sequence[int], extents: Extents) -> int:
-        """Return the expected number of entries of an array with an axis for each distinct label in ``labels``."""
+        """Return the expected number of entries of an array with an axis for each distinct label in ``labels``.
+        ``extents`` has the length of each label.
+        """
         return prod([self.hints(extents[label]) for label in set(labels)])
 
 

@@ -37,7 +37,9 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
 
 
 def least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> int:
-    """Return the number of multiplications in all steps of the cheapest known order."""
+    """Return the number of multiplications in all steps of the cheapest known order to multiply operands with the
+    labels ``inputs`` to a result with the labels ``output``.
+    """
     return _path_and_work(inputs, output, sizes)[1]
 
 
@@ -64,11 +66,11 @@ def _path_and_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int,
 
 @lru_cache(maxsize=16384)
 def _cheapest_path(number_of_operands: int, axes: tuple[tuple[tuple[int, ...], int], ...]) -> tuple[Path, int]:
-    """Return the cheapest known order to multiply three or more operands, as pairs of their numbers, and its number of
-    multiplications; cached.
+    """Return ``(path, multiplications)``: the cheapest known order to multiply three or more operands, as pairs of
+    operand numbers, and its cost; cached. ``axes`` has for each axis ``(owners, extent)``: the numbers of the operands
+    with this axis, and its length.
 
-    Each of ``axes`` is ``(owners, extent)``. The owners are the numbers of the operands that have this axis, counted
-    from 1 and in descending order, and a last 0 if the output has it.
+    The owners are counted from 1, in descending order, with a last 0 if the output has the axis.
     """
     sizes = {label: extent for label, (_, extent) in enumerate(axes)}
     labels: list[list[int]] = [[] for _ in range(number_of_operands + 1)]
@@ -173,7 +175,8 @@ class _GreedySearch:
 
 def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> Path:
     """Return the contraction path with the fewest multiplications and, among these, with the smallest intermediate
-    arrays. ``most`` is an upper limit: the number of multiplications of a known path.
+    arrays. Operands have the labels ``inputs``, the result ``output``. ``most`` is an upper limit: the number of
+    multiplications of a known path.
 
     Dynamic programming over the sets of operands, which are the bits of integers, from small to large sets. Sets whose
     product cannot be part of an order of ``most`` multiplications are left out: of a chain, nearly all but the
@@ -338,8 +341,9 @@ TIE = 1.001
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the best orders to multiply operands with the labels ``inputs``: the cheapest one, then those of nearly
-    equal cost that start with another product. The arguments are hashable, so that results can be cached.
+    """Return the best orders to multiply operands with the labels ``inputs`` to a result with the labels ``output``:
+    the cheapest one, then those of nearly equal cost that start with another product. ``sizes_of_labels`` has pairs
+    ``(label, size)``. The arguments are hashable, so that results can be cached.
     """
     sizes = dict(sizes_of_labels)
 
@@ -386,7 +390,7 @@ def count_entries(labels: Iterable[int], sizes: Mapping[int, int]) -> int:
 
 def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
     """Yield for each step of `path` the labels of the two operands that are multiplied, and the labels of their
-    product.
+    product. The operands have the labels ``inputs``, the result of all steps ``output``.
     """
     known = list(inputs)
     counts = Counter(label for labels in (*inputs, output) for label in labels)

@@ -83,11 +83,10 @@ class Contractions(Arithmetic):
         extents: Extents | None = None,
     ) -> Node:
         """Return the einsum ``output[...] = coefficient * sum(product of operands)``, summed over all labels that are
-        not in `output`.
+        not in `output`. ``extents`` has the lengths of output labels that occur in no operand.
 
-        Each operand is a pair of a node and one label per axis. Labels may repeat within an operand and in the output;
-        `extents` has the extents of output labels that occur in no operand. Scalars are factors of a result without
-        axes: that is the product of them with the einsum of the tensors.
+        Each operand is a pair of a node and one label per axis. Labels may repeat within an operand and in the output.
+        Scalars are factors of a result without axes: that is the product of them with the einsum of the tensors.
         """
         factors, sizes = list(operands), extents or {}
         if coefficient == 0 or not is_normal_operand_list(factors):
@@ -110,8 +109,9 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of `factors`, of which none is a view, as a product with its axes in a standard order. If
-        needed, it is wrapped in a view that permutes the axes, repeats entries or multiplies by `coefficient`.
+        """Return the einsum of `factors`, of which none is a view, as a product with its axes in a standard order. A
+        view around it, if needed, permutes the axes to `output`, repeats entries or multiplies by `coefficient`.
+        ``extents`` has the length of each label.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])

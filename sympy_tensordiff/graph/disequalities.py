@@ -120,10 +120,10 @@ class _SideJoiner:
         self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
     ) -> PuncturedSum | None:
         """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`: a sum without the points at
-        which some forms are 0. None for other terms.
+        which some forms are 0. None for other terms. `shared` maps numbers of indices to the variables that such sums
+        use; new ones are not in `taken`.
 
-        `shared` maps a number of bound variables to the variables that all such sums get, so that they can be compared;
-        new ones are not in `taken`.
+        Sums with the same variables can be compared.
         """
         graph = self.graph
         if term.op == "guard":

@@ -64,9 +64,9 @@ class Pattern(NamedTuple):
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """Return a `Pattern` that splits an einsum in two: a core that multiplies and sums, and a view that scales the
-    core's result or rearranges its axes. ``inputs`` are the labels of the operands, ``coefficient`` is the number in
-    front.
+    """Return a `Pattern` that splits an einsum in two: a core that multiplies and sums, and a view that scales its
+    result or rearranges the axes. ``inputs`` are the labels of the operands, ``output`` those of the result,
+    ``coefficient`` is the number in front, ``extents`` has all lengths.
 
     The `inputs` are in their final order; `extents` has the extents of all labels.
     """
@@ -242,7 +242,9 @@ class Gathering:
         operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """Return the summed labels that occur in no operand: a sum over such a label only multiplies by its extent."""
+        """Return the summed labels that occur in no operand, so are not in ``used``: a sum over such a label only
+        multiplies by its extent.
+        """
         return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
     def _relabelled(self) -> list[Operand]:
@@ -255,7 +257,7 @@ class Gathering:
 
     def _merge_powers(self, output: Labels) -> None:
         """Merge powers of one base with the same labels, ``x*x**2`` to ``x**3``, and cofactors divided by a determinant
-        to an inverse.
+        to an inverse, in the einsum with the result labels ``output``.
         """
         graph = self.graph
         powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}

@@ -155,7 +155,7 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
     final: set[Any] = set()
 
     def is_form(expr: Any) -> bool:
-        """Return whether `expr` is linear and contains no maximum, minimum or absolute value."""
+        """Return whether `expr` is linear in the indices and contains no maximum, minimum or absolute value."""
         return not expr.has(Abs, Max, Min) and is_linear(_release_rounding(expr))
 
     while len(relations := result.atoms(Relational)) <= RELATIONS_LIMIT:
@@ -262,7 +262,8 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
     """Return the relation ``difference > 0`` (``>=`` if not `strict`) as bounds of ``f``, for a difference ``c - f**n``
-    or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences.
+    or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences. ``is_linear`` tests an ``f`` that
+    need not be an integer.
     """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()

@@ -54,7 +54,9 @@ def instances(
     """
 
     def normal(part: Node) -> Node:
-        """Return a normal form of the node `part`: two nodes that `compare` treats as equal have the same one."""
+        """Return the normal form of the node `part`. It is the same for two nodes that ``compare``, of the outer
+        function, treats as equal.
+        """
         return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)

@@ -176,8 +176,8 @@ class NodeTable:
             self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
-        """Return the node of an operation that has no index forms of its own; its shape is that of its tensor
-        arguments.
+        """Return the node of an operation ``op``, with the parameters ``data``, that has no index forms of its own; its
+        shape is that of its tensor arguments.
         """
         shape = next((a.shape for a in args if a.shape), ())
         return self._node(op, data, args, data, (), shape)

@@ -265,8 +265,8 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [(node, output), *scalars], output_labels, extents)
 
     def outer_product(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> Node:
-        """Return the einsum of `operands`, which sums over nothing. Vectors along the same axis of the result are
-        multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
+        """Return the einsum of `operands` with the result labels `output`, which sums over nothing. Vectors along the
+        same axis of the result are multiplied first: ``a_i b_j c_j d_j`` is the outer product of ``a`` and ``b*c*d``.
 
         Divisors that may be small and exponentials stay operands of their own: an inverse norm may underflow before a
         large factor comes.

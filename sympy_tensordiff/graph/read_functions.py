@@ -303,14 +303,14 @@ def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> N
 
 
 def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> Node:
-    """Return the node of the cofactors `expr`: a derivative, of the order given in it, of a determinant with respect to
-    its matrix.
+    """Return the node of the cofactors `expr`: a derivative, of the order given in it, of the determinant of
+    ``operands[0]`` with respect to this matrix.
     """
     return graph.cofactor(int(expr.order), operands[0])
 
 
 def _logsumexp(graph: Graph, expr: TensorLogSumExp, operands: Sequence[Node]) -> Node:
-    """Return the log-sum-exp over the axes of ``expr``."""
+    """Return the node of the log-sum-exp of ``operands[0]`` over the axes of ``expr``."""
     return graph.logsumexp(tuple(int(axis) for axis in expr.axes), operands[0])
 
 

@@ -270,7 +270,7 @@ def _empty_nest(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tupl
 
 def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]) -> Bounds:
     """Return the loop bounds of ``variable`` from ``rows``, all of which contain it. An equation gives a lower and an
-    upper bound.
+    upper bound. The constraints ``known`` hold, too.
 
     Raises LoopBoundError if a side has no bound or a row cannot be solved for the variable.
     """

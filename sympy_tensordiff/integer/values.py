@@ -30,8 +30,9 @@ MAX_PROJECTED_ROWS = 16
 def nest_in_some_order(
     rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return the loop nest over ``variables`` and its guards, in the best order of loops for which there are bounds.
-    Raise LoopBoundError if no order has bounds.
+    """Return ``(loops, guards)`` for the ``variables`` in the range ``rows``: the bounds of a loop nest, in the best
+    order of loops for which there are bounds, and its guards. ``facts`` are known constraints. Raise LoopBoundError if
+    no order has bounds.
 
     Orders are tried with bounds by symbolic multiples last. If none has bounds, the first LoopBoundError is raised.
     """
@@ -97,9 +98,9 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
-    """Return ``({v: value}, guards)`` for one of ``variables`` that can have only one value, such as ``floor((p +
-    2)/3)`` for ``p <= 3*v <= p + 2``. The rows can hold only where the constraints ``guards`` do. None if there is no
-    such variable.
+    """Return ``({v: value}, guards)`` for one of ``variables`` that can have only one value under the constraints
+    ``rows`` and ``facts``: ``floor((p + 2)/3)`` for ``p <= 3*v <= p + 2``. The rows can hold only where the constraints
+    ``guards`` do. None if there is no such variable.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
@@ -202,7 +203,7 @@ def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine
 
 
 def _is_less(width: Affine, coefficient: Affine, known: Rows) -> bool:
-    """Return whether ``width < coefficient`` provably holds and ``coefficient`` is positive."""
+    """Return whether ``width < coefficient`` and ``0 < coefficient`` provably hold under the constraints ``known``."""
     if coefficient.is_constant:
         return width.is_constant and width.constant < coefficient.constant > 0
     return all(is_implied(Constraint("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
@@ -290,7 +291,8 @@ def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Cons
 def find_point(
     rows: Sequence[Constraint], variables: Sequence[Variable], limit: int | None = None
 ) -> dict[Variable, int] | None:
-    """Return an integer point that satisfies ``rows``, which contain only ``variables``; None if there is none.
+    """Return an integer point that satisfies ``rows``, which contain only ``variables``; None if there is none. The
+    search stops after ``limit`` steps, if given, with an error.
 
     Raise `ValueError` if the rows contain another variable, if the search may not end because the system is unbounded,
     or after ``limit`` steps.

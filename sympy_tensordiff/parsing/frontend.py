@@ -138,7 +138,9 @@ def read(language: Language, source: str) -> Tree:
 
 @cache
 def _parser(grammar: str, lexer: Any, postlex: Any) -> lark.Lark:
-    """Return lark's parser for the grammar in the file ``grammar``, with this lexer and this token filter; cached."""
+    """Return lark's parser for the grammar in the file ``grammar``, with this lexer and with the token filter
+    ``postlex``; cached.
+    """
     text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
     return lark.Lark(text, parser="lalr", lexer=lexer, postlex=postlex, transformer=_TreeBuilder())
 

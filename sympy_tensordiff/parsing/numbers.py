@@ -140,7 +140,9 @@ class NumberChecks:
         return function(operands)
 
     def check_power(self, base: Any, exponent: Any) -> None:
-        """Raise `NumberError` if a power of the numbers in ``base`` is too long, or a root takes too long."""
+        """Raise `NumberError` if the power of the numbers in ``base`` with a number as ``exponent`` is too long, or a
+        root takes too long.
+        """
         own = [self.facts_of(factor) for factor in Mul.make_args(base)]
         bits = sum(known.bits for known in own if known.value is not None and abs(known.value) not in (0, 1))
         times = self.facts_of(exponent).value

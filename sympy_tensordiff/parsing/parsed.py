@@ -66,7 +66,8 @@ class ParsedExpression:
         return ParsedExpression(self.tensors, self.expression, self._select_arguments(wrt), self.assumed)
 
     def derivative(self, simplify: bool = True, wrt: Any = None) -> Any:
-        """Return the derivative of the expression, taken with respect to all variables one after the other.
+        """Return the derivative of the expression, taken with respect to all its variables, or those in ``wrt``, one
+        after the other. With ``simplify``, it is simplified.
 
         Parameters
         ----------

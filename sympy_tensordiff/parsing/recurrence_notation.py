@@ -120,8 +120,8 @@ def split_lines(text: str, separator: str) -> list[str]:
 
 
 def group_around(text: str, middle: int, is_latex: bool) -> tuple[int, int]:
-    """Return the start and end of the text inside the parentheses around the position `middle`; of the whole text if
-    there are none.
+    r"""Return the start and end of the text inside the parentheses around the position `middle`; of the whole text if
+    there are none. With `is_latex`, parentheses are ``\left(`` and ``\right)``.
     """
     pairs = (r"\left(", r"\right)") if is_latex else ("(", ")")
     start = stop = None

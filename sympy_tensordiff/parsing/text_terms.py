@@ -243,7 +243,8 @@ def _remaining_letters(letters: str, others: Sequence[Factor], output: str) -> s
 
 
 def _binary_product(left: Factor, right: Factor, output: str) -> Piece:
-    """Return the text of the product of two factors, ``left *(ij,jk->ik) right``.
+    """Return the text of the product of two factors, ``left *(ij,jk->ik) right`` for the letters ``output`` "ik" of the
+    result.
 
     A repeated scalar is written without repetition if the other factor has none of its letters.
     """

@@ -26,7 +26,7 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 @explained
 def to_text(expr: Any, language: str = "thesis") -> str:
-    """Return an expression as a text that `parse` reads.
+    """Return an expression as a text in a ``language`` ("thesis", "index" or "matrix") that `parse` reads.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ def _read_back(whole: str) -> ParsedExpression:
 
 
 def _check_summed_extents(writer: ThesisWriter, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if the written text does not determine the length of a summed axis, because no tensor
-    has this axis. ``again`` is the text, parsed again.
+    """Raise `UnsupportedError` if the text of ``writer`` does not determine the length of a summed axis, because none
+    of ``tensors`` has this axis. ``again`` is the text, parsed again.
 
     An axis of a repeated number or delta may be summed that no tensor has; parsed back, it would have any extent.
     """

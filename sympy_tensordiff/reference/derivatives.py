@@ -61,7 +61,9 @@ def hessian(
     sizes: Mapping[Any, Any] | None = None,
     second: Expr | None = None,
 ) -> NDArray[np.object_]:
-    """Return the second derivative at ``values``, with respect to ``wrt`` and then ``second`` (default: ``wrt``)."""
+    """Return the second derivative of ``expression`` at ``values``, with respect to ``wrt`` and then ``second``
+    (default: ``wrt``).
+    """
     return derivative(expression, (wrt, wrt if second is None else second), values, sizes)
 
 

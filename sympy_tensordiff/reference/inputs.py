@@ -81,8 +81,8 @@ def to_array(tensor: TensorSymbol, value: Any) -> ObjectArray:
 def bind_values(
     expressions: Iterable[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None
 ) -> tuple[dict[Basic, ObjectArray], dict[Basic, Number]]:
-    """Return ``(arrays by tensor, numbers by symbol)`` from the user's ``values``; sizes that the shapes of the arrays
-    determine are added.
+    """Return ``(arrays by tensor, numbers by symbol)`` for the symbols in ``expressions``, from the user's ``values``
+    and ``sizes``; sizes that the shapes of the arrays determine are added.
 
     Raise `ArgumentError` if a tensor has no value, `ShapeError` for a wrong shape.
     """

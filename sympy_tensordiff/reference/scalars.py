@@ -35,7 +35,9 @@ Implementations = Mapping[Any, sympy.Lambda]
 
 
 def _spherical_bessel(order: Number, at: Number) -> Number:
-    """Return the value at `at` of the spherical Bessel function of the first kind, which SymPy cannot evaluate."""
+    """Return the value at `at` of the spherical Bessel function of the first kind and this ``order``, which SymPy
+    cannot evaluate.
+    """
     if at == 0:
         return CONTEXT.mpf(order == 0)
     value = CONTEXT.sqrt(CONTEXT.pi / (2 * abs(at))) * CONTEXT.besselj(order + CONTEXT.mpf(0.5), abs(at))
@@ -68,7 +70,7 @@ def _compile_product(compile_: CompileSubexpression, node: Expr) -> Compiled:
 
     def run(env: SymbolValues) -> Number:
         """Return the value of the product for the values ``env`` of symbols. It is 0, and the other factors are not
-        evaluated, if a condition on indices makes a factor 0.
+        evaluated, if one of ``zeros``, factors that are conditions on indices, is 0.
         """
         if _any_is_decisive(zeros, True, env):
             return 0
@@ -155,8 +157,8 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
     """
 
     def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
-        """Return a function that evaluates the call `node`, given the values of symbols: it calls ``function``, of the
-        enclosing scope, with the values of the first ``count`` arguments.
+        """Return a function that evaluates the call `node`, given the values of symbols: it calls ``function`` with the
+        values of the first ``count`` arguments (both names of the outer function).
         """
         arguments = [compile_(arg) for arg in node.args[:count]]
         return lambda env: function(*[a(env) for a in arguments])

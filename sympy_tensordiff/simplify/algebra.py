@@ -180,7 +180,8 @@ def _factored_repeatedly(graph: Graph, roots: Sequence[Node], nodes: Sequence[No
 
 
 def _recognised_and_flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """Return `roots` rewritten by the rules of `recognise`, and then with nested products and sums merged.
+    """Return `roots` rewritten by the rules of `recognise`, and then with nested products and sums merged. `nodes` are
+    all nodes below the roots, arguments first.
 
     ``sum(p + q)*p - (p + q)`` of a softmax ``p`` is ``(1 + sum(q))*p - p - q``, which is shorter when its terms cancel.
     """

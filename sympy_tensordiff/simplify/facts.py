@@ -211,8 +211,9 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return a dictionary from integer tensors ``p`` whose entries are all used as an index, as in ``x[p[i]]``, to
-    ``(read, axis)``: this read and the number of the indexed axis. The length of the axis bounds all entries of ``p``.
+    """Return ``{p: (read, axis)}`` for the names ``p`` of integer tensors whose entries are all used as an index:
+    ``read`` is a read such as ``x[p[i]]``, and ``axis`` the number of the axis that `p` indexes. The length of this
+    axis bounds all entries of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.

@@ -203,7 +203,7 @@ def _hyperbolic(of_middle: Any) -> Callable[[Graph, Node, Node, Node], Node]:
     """
 
     def rule(graph: Graph, a: Node, b: Node, d: Node) -> Node:
-        """Return ``f(a) - f(b)`` for the function f of this rule; `d` is ``a - b``."""
+        """Return ``f(a) - f(b)`` without cancellation, for the function f whose rule this is; `d` is ``a - b``."""
         half = graph.call(sympy.sinh, (graph.scale(_HALF, d),))
         return graph.scale(2, graph.mul((graph.call(of_middle, (_middle(graph, a, b),)), half)))
 

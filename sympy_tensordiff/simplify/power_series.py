@@ -73,7 +73,9 @@ def series_of(
         return memo[part]
 
     def read(part: Node) -> Series | None:
-        """Return the series of `part` from the series of its arguments; None if one is not known."""
+        """Return the first ``length`` terms of the power series of `part`, from the series of its arguments; None if
+        one is not known.
+        """
         if (power := monomial(part, bases)) is not None:
             return _monomial(Fraction(power[0]), power[1], length)
         if part.op == "const":

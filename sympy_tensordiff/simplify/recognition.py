@@ -70,7 +70,7 @@ def recognise(
 
     def rewriting(node: Node) -> Node:
         """Apply the rules for whole tensors to `node` until none applies, and return the result. If it is a square
-        matrix, record whether it is symmetric.
+        matrix, record in ``facts`` whether it is symmetric.
         """
         while True:
             for rule in chosen.get(node.op, ()):

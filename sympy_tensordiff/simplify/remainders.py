@@ -103,7 +103,7 @@ def _system(
 
     def with_equation(form: Affine) -> Affine:
         """Return `form` with the variable ``v`` eliminated by ``equation == 0``; `form` itself if its coefficient of
-        ``v`` is not a multiple of that in the equation.
+        ``v`` is not a multiple of ``c``, the coefficient in the equation.
         """
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation

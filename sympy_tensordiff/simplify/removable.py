@@ -381,7 +381,7 @@ def _terms_of(node: Node) -> tuple[Node, ...]:
 
 
 def _is_near(graph: Graph, variable: Variable, radius: float) -> Node:
-    """Return the condition ``abs(u) < radius``; for ``u = 1/b`` it is ``1/radius < abs(b)``."""
+    """Return the condition ``abs(u) < radius`` for `variable` u; for ``u = 1/b`` it is ``1/radius < abs(b)``."""
     sizes = [graph.call(sympy.Abs, (variable.node,)), graph.const(_number(radius))]
     if variable.side is not None:
         size = graph.scale(variable.side, variable.lead) if variable.side else graph.call(sympy.Abs, (variable.lead,))
@@ -763,7 +763,9 @@ def _term(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: V
     order = 0
 
     def is_known(factor: Node) -> bool:
-        """Whether `factor` is a number or has a known power series in ``u``."""
+        """Return whether `factor` is a number or has a known power series in ``u``, the ``variable`` of the outer
+        function.
+        """
         if parts[factor].isdisjoint(variable.powers):
             return factor.op == "const"
         return variable.powers.series(factor, _COEFFICIENTS_TO_TELL) is not None

@@ -217,7 +217,7 @@ def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
 
 def with_equal_terms_joined(graph: Graph, addition: Node, known: Mapping[Node, bool]) -> Node | None:
     """Return `addition` with equal products, such as ``(A B) C`` and ``A (B C)``, added up to one term; None if there
-    are none.
+    are none. `known` maps symmetric matrices to True.
     """
     groups: dict[tuple[int, ...], list[Node]] = {}
     for term in addition.args if addition.shape else ():

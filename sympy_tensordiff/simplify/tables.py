@@ -69,9 +69,9 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return `term`, a guarded term of the formula of a table at the indices `axes`, as a guard around an entry of a
-    smaller table. This lacks the axes that equations of the guard determine, such as i for ``[i == j]``. None if that
-    saves nothing.
+    """Return `term`, a guarded term of a table with the indices `axes` and lengths ``extents``, as a guard around an
+    entry of a smaller table. This lacks the axes that equations of the guard determine, such as i for ``[i == j]``.
+    None if that saves nothing.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
@@ -197,7 +197,7 @@ def _tree_size(tensor: Node) -> int:
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
     """Return whether `tensor` and all tensors from which it is computed are used only once, so that writing out an
-    entry computes nothing twice. ``users`` has the number of uses of each node.
+    entry computes nothing twice. ``users`` has the number of uses of each node, ``mixed`` says which nodes are checked.
 
     Only the nodes that `mixed` maps to True, comprehensions and operations on these, are checked.
     """
@@ -233,8 +233,8 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
             binders[arg] = binders.get(arg, frozenset()) | inside
 
     def is_alone(read: Node) -> bool:
-        """Whether the entry of a table can be written out in place of `read`: it is small and needed only in the loops
-        over its own indices, or it is read once and the function will not be differentiated.
+        """Return whether the entry of a table can be written out in place of `read`: it is small and needed only in the
+        loops over its own indices, or it is read once and the function will not be differentiated.
         """
         height = read.args[0].args[0].height
         is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)

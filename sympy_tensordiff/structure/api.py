@@ -112,7 +112,8 @@ class StructuredDerivative:
         return StructuredOperator(self, call)
 
     def structure(self, *arrays: Any, lower: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the row and column numbers of all entries that are not identically 0, in the order of `values`.
+        """Return the row and column numbers of all entries that are not identically 0, in the order of `values`, given
+        the arguments ``arrays``. With ``lower``, entries above the diagonal are left out.
 
         Parameters
         ----------

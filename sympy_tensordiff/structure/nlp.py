@@ -152,7 +152,9 @@ class NonlinearProgram:
         return self._hessian.structure(*self._lagrangian_arguments(self.x0, np.zeros(self.m), 1.0), lower=True)
 
     def hessian(self, x: NDArray[Any], lagrange: NDArray[Any], obj_factor: float) -> NDArray[Any]:
-        """Return the second derivatives of ``obj_factor*objective + lagrange @ constraints``, lower triangle."""
+        """Return the second derivatives of ``obj_factor*objective + lagrange @ constraints`` at ``x``: the values of
+        the lower triangle, in the order of `hessianstructure`.
+        """
         return self._hessian.values(*self._lagrangian_arguments(x, lagrange, obj_factor), lower=True)
 
     def hessian_operator(self, x: NDArray[Any], lagrange: Any = None, obj_factor: float = 1.0) -> Any:
@@ -204,7 +206,8 @@ def nlp(
     bounds: Mapping[Any, Any] | None = None,
     constraint_bounds: Sequence[Any] | None = None,
 ) -> NonlinearProgram:
-    """Return a nonlinear program as an object with the interface of cyipopt, which other solvers accept too.
+    """Return the problem to minimise ``objective`` over ``wrt`` from ``start``, with ``constraints`` and ``bounds``, as
+    an object with the interface of cyipopt, which other solvers accept too. ``data`` are the values of other symbols.
 
     Parameters
     ----------

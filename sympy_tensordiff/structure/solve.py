@@ -262,7 +262,7 @@ def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], V
     blocks[number[rows], position[rows], position[matrix.indices]] = matrix.data
 
     def solve(b: Vector) -> Vector:
-        """Solve the block diagonal system for the right-hand side ``b``."""
+        """Return the solution of the block diagonal system for the right-hand side ``b``."""
         x = np.empty_like(b)
         with convert_singular_errors():
             x[members] = np.linalg.solve(blocks, b[members][..., None])[..., 0]
@@ -299,7 +299,9 @@ def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _lu_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a sparse matrix by SciPy's sparse LU factors."""
+    """Return the function that solves with a sparse ``matrix`` by SciPy's sparse LU factors. ``symmetric`` selects an
+    order of elimination that suits symmetric matrices.
+    """
     with convert_singular_errors():
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A" if symmetric else "COLAMD")
     solve: Callable[[Vector], Vector] = factors.solve

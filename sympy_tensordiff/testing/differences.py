@@ -172,8 +172,8 @@ def check_derivative(
 def _read_given_derivatives(
     expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
 ) -> list[Expr | None]:
-    """Return for each of ``variables`` the derivative that the user gave to be checked, or None if there is none; raise
-    an error for a wrong number or shape.
+    """Return for each of ``variables`` the ``derivative`` of ``expression`` that the user gave to be checked, or None
+    if there is none. ``is_sequence`` allows a sequence of derivatives. Raise an error for a wrong number or shape.
     """
     if derivative is None:
         return [None] * len(variables)
@@ -358,7 +358,8 @@ def _directional_differences(
     point: Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
     """Return ``(derivatives by the pullback, the same by central differences, whether each is smooth, size of rounding
-    errors)``, for a few random directions and cotangents.
+    errors)`` at a ``point``, for a few directions and cotangents from the random ``generator``. ``values`` are those of
+    all symbols.
     """
     actual, expected, smooth, noise = [], [], [], 0.0
     for _ in range(_DIRECTION_COUNT):

@@ -80,7 +80,8 @@ def random_values(
     high: float = 2,
     given: Mapping[Any, Any] | None = None,
 ) -> dict[Any, Any]:
-    """Return random values for all tensors and scalar symbols in ``expressions``, together with the sizes.
+    """Return random values for all tensors and scalar symbols in ``expressions``, together with the sizes: numbers of
+    the ``kind`` "rational" or "float" between ``low`` and ``high``, or the values in ``given``.
 
     Values of index arrays keep all reads in bounds.
 

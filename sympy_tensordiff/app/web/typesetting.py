@@ -22,8 +22,8 @@ def _converter() -> LatexToMathML:
 
 
 def to_mathml(latex: str, *, is_block: bool = True) -> str:
-    """Return ``latex`` as a MathML ``<math>`` element. If it has an unknown command, the element shows the LaTeX
-    source.
+    """Return ``latex`` as a MathML ``<math>`` element, a displayed formula if ``is_block``, else one in a line of text.
+    If it has an unknown command, the element shows the LaTeX source.
     """
     try:
         return _converter().convert_with_local_state(latex, displaystyle=is_block)

@@ -104,8 +104,8 @@ def _split_masked_products(
     is_negative: bool, factors: Sequence[Scalar], additions: Additions
 ) -> tuple[bool, list[Scalar]]:
     """Take factors out of conditions: ``a*b if c else 0`` becomes ``(a if c else 0)*b`` if ``b`` is a polynomial that
-    varies along dimensions along which ``c`` does not. Return ``(is_negative, factors)``, the sign and the new factors
-    of the product.
+    varies along dimensions along which ``c`` does not, as ``additions`` knows. Return ``(is_negative, factors)``, the
+    sign and the new factors of the product.
     """
     found = list[Scalar]()
     for factor in factors:

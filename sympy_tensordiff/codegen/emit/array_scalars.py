@@ -297,10 +297,9 @@ class VectorPrinter(ScalarPrinter):
         return self._strides([self.lanes.image(form) for form in load.index]) is not None
 
     def view_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], options: str = "") -> str:
-        """Return the text of the array entries at ``index``: a slice or view of the memory if possible, else a read
-        with index arrays.
-
-        ``options`` are further arguments of ``view``.
+        """Return the text of the entries at ``index`` of the array ``name``, whose axes have the lengths ``extents``: a
+        slice or view of the memory if possible, else a read with index arrays. ``options`` are further arguments of
+        ``view``.
         """
         steps = self._strides(index)
         if steps is None and not options and (shifts := self._periodic_shifts(index, extents)):
@@ -407,7 +406,8 @@ class VectorPrinter(ScalarPrinter):
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
         """Return the text of the entries at ``index`` of the array ``name`` as the target of an assignment. A view to
-        which Python cannot assign is given a name in ``block`` first, and this name is returned.
+        which Python cannot assign is given a name in ``block`` first, and this name is returned. ``extents`` are the
+        lengths of the array's axes.
         """
         part = self.view_text(name, index, extents, ", write=True")
         is_transposed = ".T" in part or ".transpose(" in part

@@ -200,7 +200,9 @@ class CPrinter(CForms, NestPrinter):
         return frozenset(name for name, size in sizes.items() if size is not None and size <= MAX_STACK_ENTRIES)
 
     def print_block(self, body: Sequence[Statement], path: StatementPath = ()) -> None:
-        """Append the lines of a block, with the declarations that its statements need."""
+        """Append the lines of the statements ``body``, with the declarations that they need. ``path`` has the numbers
+        of the statements around them in their blocks, outermost first.
+        """
         for number, statement in enumerate(body):
             here = (*path, number)
             first = ""

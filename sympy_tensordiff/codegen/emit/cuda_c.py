@@ -81,8 +81,8 @@ class CudaTexts(CPrinter):
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
 
     def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
-        """Return the lines of C that recover the indices along several axes from ``flat``, the number of an entry in
-        row-major order, by division and remainder.
+        """Return the lines of C that recover the indices ``axes``, which have the ranges ``extents``, from ``flat``,
+        the number of an entry in row-major order, by division and remainder.
         """
         lines = []
         for number in range(len(axes) - 1, -1, -1):
@@ -227,7 +227,10 @@ class CudaBlockPrinter(CudaTexts):
         self.print_block(nest.body)
 
     def print_statement(self, statement: Statement, path: tuple[int, ...], kind: str) -> None:
-        """Append the lines of a statement; a `Barrier` becomes ``__syncthreads()``."""
+        """Append the lines of a statement; a `Barrier` becomes ``__syncthreads()``. ``path`` has the numbers of the
+        statement and of those around it in their blocks; ``kind`` is the C type that the statement declares, such as
+        ``"real "``, or "".
+        """
         if isinstance(statement, Barrier):
             self.line(len(path), "__syncthreads();")
         else:

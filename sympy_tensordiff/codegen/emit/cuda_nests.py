@@ -123,8 +123,8 @@ class CudaPrinter(NestPrinter):
             self.line(3, f"{outer} += step_z")
 
     def print_delinearised(self, axes: Sequence[str], flat: str, depth: int) -> None:
-        """Append the lines that recover the indices along several axes from ``flat``, the number of an entry in
-        row-major order, by division and remainder.
+        """Append lines, indented by ``depth`` levels, that recover the indices ``axes`` from ``flat``, the number of an
+        entry in row-major order, by division and remainder.
         """
         for number in range(len(axes) - 1, -1, -1):
             extent = self.form(self.box[number], UNARY)

@@ -77,11 +77,10 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of the step `kernel` with the source ``text``. If a function that was added before is equal
-        up to names, that one is called instead.
+        """Add the function of the step `kernel` with the source ``text``, preceded by ``decorator``; ``passed`` are the
+        arguments of its call. If a function that was added before is equal up to names, that one is called instead.
 
-        ``passed`` are the arguments of the call (by default `passed_names`), ``names`` the identifiers in which equal
-        functions may differ.
+        ``passed`` is by default `passed_names`, ``names`` are the identifiers in which equal functions may differ.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)

@@ -98,8 +98,8 @@ class Precision:
         return text if self.bits == 64 else f"real({text})"
 
     def polynomial(self, coefficients: Sequence[float], variable: str, p: str = "p") -> str:
-        """Return the lines of code that compute a polynomial by Horner's rule and store it in ``p``. ``coefficients``
-        begin with the constant term.
+        """Return the lines of code that compute a polynomial of ``variable`` by Horner's rule and store it in ``p``.
+        ``coefficients`` begin with the constant term.
         """
         lines = [f"{p} = {self(coefficients[-1])}"]
         lines += [f"{p} = {p}*{variable} + {self(c)}" for c in reversed(coefficients[:-1])]
@@ -465,8 +465,9 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _quarter_turns(a: Precision) -> str:
-    """Return lines of code that subtract n quarter turns from the angle x, up to the smaller terms of `HALF_PI`, and
-    store the difference in ``t``. The nearest integer n is in the last bits of ``turns``.
+    """Return lines of code, for numbers of the precision ``a``, that subtract n quarter turns from the angle x, up to
+    the smaller terms of `HALF_PI`, and store the difference in ``t``. The nearest integer n is in the last bits of
+    ``turns``.
     """
     return f"""c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
     turns = c*{2 / math.pi!r} + {DOUBLE.round}

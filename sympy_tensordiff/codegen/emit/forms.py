@@ -183,7 +183,7 @@ class FormPrinter:
         return self.extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
 
     def extreme(self, function: str, forms: Iterable[Affine]) -> str:
-        """Return the text of the maximum ("max") or minimum ("min") of ``forms``; constants are folded."""
+        """Return the text of the maximum (``function`` "max") or minimum ("min") of ``forms``; constants are folded."""
         forms = list(dict.fromkeys(forms))
         constants = [f.constant for f in forms if f.is_constant]
         texts = [self.form(f) for f in forms if not f.is_constant]

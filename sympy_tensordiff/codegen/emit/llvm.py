@@ -252,7 +252,9 @@ class Builder:
         return "0" if "0" in (left, right) else self.new(f"mul nsw i64 {left}, {right}")
 
     def greatest(self, values: Iterable[str], function: str = "smax") -> str:
-        """Emit the maximum of integers, or the minimum for "smin", and return its value; constants are folded."""
+        """Emit the maximum of the integers ``values`` (``function`` "smax") or their minimum ("smin"), and return its
+        value; constants are folded.
+        """
         values = [*values]
         if all(map(is_number, values)):
             return str((max if function == "smax" else min)(map(int, values)))

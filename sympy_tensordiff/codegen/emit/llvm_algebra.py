@@ -150,7 +150,7 @@ def solved(module: Module, is_transposed: bool) -> str:
 
     def divide(row: str) -> None:
         """Emit a loop that divides ``row`` of the right sides by the diagonal entry of the triangular matrix in this
-        row. If that entry is 0, the emitted code stores the error code for a singular matrix.
+        row. If that entry is 0, the emitted code stores the error code for a singular matrix in ``code``.
         """
         diagonal = f.entry(row, row)
         with f.when(lambda: f.compare("oeq", diagonal, "0.0")):

@@ -77,8 +77,8 @@ class LlvmFormPrinter(Builder):
         self.line(f"store i32 {self.new(f'or i32 {before}, {found}')}, ptr {self.code}")
 
     def parameter(self, name: str, kind: str) -> str:
-        """Return the value of the parameter ``name`` of the function that is being printed; it is added to the
-        parameters when it is first used.
+        """Return the LLVM value of the parameter ``name`` of the function that is being printed; it is added to the
+        parameters when it is first used. ``kind`` is "i" for an integer, "r" for a number, "a" for an array.
         """
         if name not in self.passed:
             self.passed[name] = kind, f"%{kind}.{len(self.passed)}"

@@ -90,8 +90,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return [self.convert(value, kind) for value in values], kind
 
     def binary(self, operation: str, left: Value, right: Value, flags: str = FLAGS) -> Value:
-        """Emit a floating-point instruction such as ``fadd`` on two numbers, converted to a common type. Return the
-        result as ``(text, type)``.
+        """Emit a floating-point ``operation`` such as ``fadd`` on the numbers ``left`` and ``right``, converted to a
+        common type, with LLVM's fast-math ``flags``. Return the result as ``(text, type)``.
         """
         (one, other), kind = self.unify(left, right)
         return self.new(f"{operation} {flags} {kind} {one}, {other}"), kind
@@ -178,10 +178,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def is_computed_unconditionally(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
-        """Return whether to compute ``value`` and ``otherwise`` without a branch: then LLVM can vectorise the loop. All
-        parts of them and of ``condition`` must be safe to compute in all iterations (`is_total`). Also, the condition
-        must be true in nearly all iterations, or the branches take a few products and additions only, which a mask of
-        data selects.
+        """Return whether to compute ``value if condition else otherwise`` without a branch: then LLVM can vectorise the
+        loop. All parts of the three must be safe to compute in all iterations (`is_total`). Also, the condition must be
+        true in nearly all iterations, or compare data and choose between few products and additions.
 
         Behind a branch, LLVM would need masked reads, and most often decides against vectors: sums over triples of
         atoms take 0.4 of the time, the sum of ``x[i]`` where ``m[i] > 0`` a tenth.
@@ -270,7 +269,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit the "and" or "or" of all arguments but the first, and return its value as ``(text, type)``."""
+            """Emit ``function`` ("and" or "or") of all ``arguments`` but the first, both of the outer function, and
+            return its value as ``(text, type)``.
+            """
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
         if function == "and":

@@ -407,7 +407,7 @@ class Decorators:
         self.run = f"{entry}{FLAGS})\n" if self.is_whole else ""
 
     def for_step(self, step: Step, is_parallel: bool) -> str:
-        """Return the Numba decorator line of a step's function."""
+        """Return the Numba decorator line of a step's function, given whether the function `is_parallel`."""
         if isinstance(step, Kernel | FusedKernels) or (isinstance(step, Trapezoid) and not is_parallel):
             return self.kernel
         return self.blocks if is_parallel else self.product

@@ -115,7 +115,8 @@ class Kernel:
 
 
 def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value: Scalar) -> Kernel:
-    """Return the kernel that for each entry of ``array`` runs ``body``, and then sets the entry to ``value``.
+    """Return the kernel that for each entry of ``array`` runs ``body``, and then sets the entry to ``value``. ``axes``
+    are the names of the entry's indices.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> entrywise("y", ["i"], [], Number(1)).body

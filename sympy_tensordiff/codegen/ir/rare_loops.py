@@ -187,8 +187,8 @@ def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
     """Return statements that run `loop` without the inner loops that a rarely true condition guards, and run the
-    complete `loop` again if the condition was true anywhere. None if there is no such condition, or if `loop` must not
-    run twice.
+    complete `loop` again if it was true anywhere. None if there is no such condition, or if `loop` must not run twice.
+    ``is_short`` tells which loops are short.
 
     It must not if it adds to values from before it.
 

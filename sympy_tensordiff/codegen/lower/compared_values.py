@@ -163,10 +163,10 @@ class _Ties(LoopArrays):
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
         """Return `value`, which is compared with the maximum `extremum`, rewritten to read arrays that store the values
-        under the maximum; so rounding cannot make equal values differ. None if no part of `value` is stored.
+        under the maximum; so rounding cannot make equal values differ. None if no part of `value` is stored. The
+        constraints `known` hold, and the forms `nonzero` are not 0.
 
-        Raise `UnsupportedError` if it is not clear which value attains the maximum. `known` and `nonzero` are as in
-        `replaced`.
+        Raise `UnsupportedError` if it is not clear which value attains the maximum.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """

@@ -261,7 +261,9 @@ class LoopArrays:
         done = self.canonical_form.setdefault(facts, {})
 
         def canonical_form(form: Affine) -> Affine:
-            """Return the index `form` simplified under the known constraints, with canonical signs in quotients."""
+            """Return the index `form` simplified under the known constraints ``facts``, with canonical signs in
+            quotients.
+            """
             if form not in done:
                 done[form] = _with_positive_lead(gist(form, facts))
             return done[form]

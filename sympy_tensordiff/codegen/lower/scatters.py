@@ -299,8 +299,8 @@ def solved_equation(
 
 
 def _window(rows: Sequence[Constraint], axis: int) -> Rows:
-    """Return the two constraints by which integer-array entries bound `axis`, as in ``p[k] <= i < p[k + 1]``; ()
-    without such bounds.
+    """Return the two constraints of ``rows`` by which integer-array entries bound the variable `axis`, as in ``p[k] <=
+    i < p[k + 1]`` for i; () without such bounds.
     """
     found = [row for row in rows if row.kind == "ge" and data_entries([row.form]) and axis not in row.form.hidden()]
     signs = {row.form.coefficient(axis) for row in found}
@@ -362,7 +362,9 @@ def _as_scatter(
 
 
 def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
-    """Whether each of `variables` has lower and upper bounds in which only earlier ones occur."""
+    """Return whether the constraints ``rows`` give each of `variables` lower and upper bounds in which only earlier
+    ones occur.
+    """
     for n, v in enumerate(variables):
         later = frozenset(variables[n + 1 :])
         signs = {row.form.coefficient(v) > 0 for row in rows if _bounds_of(row, v, later)}
@@ -444,9 +446,10 @@ def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the terms needed at all entries, and
-    the terms that are nonzero on a diagonal only, as scatters over this diagonal. `axes` are the indices of an entry.
+    the terms that are nonzero on a diagonal only, as scatters over it. `axes` are the indices of an entry, ``extents``
+    the lengths of the axes, ``guard`` its conditions.
 
-    ``extents`` are the lengths of the axes, ``guard`` the conditions under which the entries are needed.
+    ``guard`` are the conditions under which the entries are needed.
 
     ``facts`` are the constraints on the sizes.
     """

@@ -64,16 +64,16 @@ def _shift_substitution(found: StorageCandidate, by: Sequence[Affine]) -> dict[i
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n != Affine()}
 
 
-def _least_shifts(found: StorageCandidate) -> tuple[Affine, ...]:
-    """Return for each axis i the smallest c among the indices ``i + c`` at which the candidate reads: -1 for ``x[i - 1]
-    + x[i]``, -n for ``x[i - n]*y[i - n]``. It is 0 for an axis without such an index.
+def _least_shifts(candidate: StorageCandidate) -> tuple[Affine, ...]:
+    """Return for each axis i of ``candidate`` the smallest c among the indices ``i + c`` at which it reads: -1 for
+    ``x[i - 1] + x[i]``, -n for ``x[i - n]*y[i - n]``. It is 0 for an axis without such an index.
 
-    Sizes are part of it where all indices have the same ones.
+    Sizes are part of c where all indices have the same ones.
     """
     constants: dict[int, tuple[int, int]] = {}
-    sizes: dict[int, set[Affine]] = {axis: set() for axis in found.axes}
-    own = frozenset(found.axes)
-    for form in (form for part in reachable(found.node) for form in index_forms(part)):
+    sizes: dict[int, set[Affine]] = {axis: set() for axis in candidate.axes}
+    own = frozenset(candidate.axes)
+    for form in (form for part in reachable(candidate.node) for form in index_forms(part)):
         axes = form.atoms() & own
         if len(axes) == 1 and (factor := form.coefficient(axis := next(iter(axes)))):
             constant = abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)
@@ -83,5 +83,5 @@ def _least_shifts(found: StorageCandidate) -> tuple[Affine, ...]:
             sizes[axis].add(rest * factor if is_size else Affine())
         for axis in axes if len(axes) > 1 else ():
             sizes[axis].add(Affine())
-    common = (one.copy().pop() if len(one := sizes[axis]) == 1 else Affine() for axis in found.axes)
-    return tuple([size + constants.get(axis, (1, 0))[1] for axis, size in zip(found.axes, common, strict=True)])
+    common = (one.copy().pop() if len(one := sizes[axis]) == 1 else Affine() for axis in candidate.axes)
+    return tuple([size + constants.get(axis, (1, 0))[1] for axis, size in zip(candidate.axes, common, strict=True)])

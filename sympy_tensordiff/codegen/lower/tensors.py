@@ -76,10 +76,9 @@ def define_arrays(
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
     """Return the arrays that a program stores to compute the tensors `roots`, in order of computation: each as a
-    `Definition`, with a library call or a formula for its entries. ``results`` are the names for the arrays of the
-    roots.
+    `Definition`, with a library call or a formula for its entries. ``results`` are the names of the roots' arrays,
+    ``arrays`` maps tensors to arrays, ``taken`` are names in use.
 
-    `results` are the names of the roots, `arrays` maps tensors' names to arrays, and no array gets a name in `taken`.
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
     calls share. `recurrence` returns the step for several results of one scan.
     """
@@ -122,7 +121,7 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
     """Return ``{array: result}`` for those of `arrays` that only transpose or scale the result of a library call, if
-    nothing else uses the result. The call can then fill the array directly, without a copy.
+    nothing else below ``roots`` uses the result. The call can then fill the array directly, without a copy.
     """
     uses = Counter(roots)
     for part in reachable(*roots):

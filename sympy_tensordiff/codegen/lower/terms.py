@@ -421,10 +421,10 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
     """Return the sums and extrema below `roots` that several loops or costly calls (``calls``) compute, so that storing
-    them in arrays pays. Their outer indices have standard names.
+    them in arrays pays. Only with ``large``, they may have more outer indices than each array that they read. Outer
+    indices get standard names.
 
-    Sums with more outer indices than each array that they read, such as distances, count only if ``large``. Extrema in
-    branches of a choice do not count.
+    Sums with many outer indices are distances, for example. Extrema in branches of a choice do not count.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}

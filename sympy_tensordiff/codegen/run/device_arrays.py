@@ -183,7 +183,9 @@ class NumbaArrays:
         return self.cuda.device_array(shape, dtype, stream=stream)
 
     def to_caller(self, array: Any, stream: Any) -> Any:
-        """Return the result ``array`` unchanged: it is an array of the caller's library already."""
+        """Return the result ``array`` unchanged: it is an array of the caller's library already. ``stream`` is not
+        used.
+        """
         return array
 
 
@@ -202,8 +204,8 @@ class JaxArrays(NumbaArrays):
         """
 
         def wait(theirs: int | None) -> None:
-            """Make the stream with the number ``theirs`` wait until the results are computed. For None, the host waits
-            instead.
+            """Make the stream with the number ``theirs`` wait until the work on ``stream``, of the outer function, is
+            done. For None, the host waits instead.
             """
             event = record_event(self.cuda, stream)
             # Without a stream, only the host can wait.
@@ -291,8 +293,8 @@ class _Interface:
 
 
 def as_numba_array(cuda: Any, array: DeviceArray) -> Any:
-    """Return a GPU array in the form that Numba's kernels take as an argument. A scalar gets an axis of length 1 if it
-    is a Numba array.
+    """Return a GPU array in the form that kernels of ``cuda``, Numba's module, take as an argument. A scalar gets an
+    axis of length 1 if it is a Numba array.
     """
     if getattr(array.value, "__cuda_ndarray__", False):
         return array.value if array.shape else array.value.reshape(1)
@@ -344,7 +346,9 @@ def _read_tensor(capsule: Any) -> _DlpackTensor:
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return the strides in bytes of a dense array in row-major order."""
+    """Return the strides in bytes of a dense array in row-major order: ``(24, 8)`` for the shape ``(2, 3)`` and entries
+    of ``itemsize`` 8.
+    """
     result: list[int] = []
     for length in reversed(shape):
         result.append(itemsize)

@@ -154,9 +154,9 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return the `value` of an argument in the form that the checks of a call need: an index array as a copy on the
-        host, another array as its description in ``given`` (which describes all arrays on the device), a number
-        unchanged. Raise ArgumentError for an array of real numbers on the host.
+        """Return the `value` of an ``argument`` in the form that the checks of a call need: an index array as a host
+        copy, another array as described in ``given``, a number unchanged. Raise ArgumentError for a real array on the
+        host. ``cuda`` is Numba's module, ``queue`` the stream.
         """
         array = given.get(argument.name)
         if array is None:
@@ -191,11 +191,9 @@ class DeviceCalls:
         handle: int,
         queue: Any,
     ) -> list[DeviceArray]:
-        """Return the arrays for the results of a call: new arrays of ``library``, or those in ``out`` after a check
-        that they fit and share no memory with the arguments.
-
-        ``given`` are the argument arrays by name; ``prepared`` has the shapes and the dtype of the results; ``handle``
-        is the number of the stream ``queue``.
+        """Return the arrays for the results of a call: new arrays of ``library`` with the shapes in ``prepared``, or
+        those in ``out`` after a check that they fit and share no memory with the arguments ``given``. ``queue`` is the
+        stream of the call, ``handle`` its number.
         """
         if out is None:
             new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
@@ -217,7 +215,7 @@ class DeviceCalls:
 
     def _wait(self, cuda: Any, arrays: Sequence[DeviceArray], handle: int, queue: Any) -> None:
         """Make the stream ``queue`` of a call wait for the other streams that still compute its argument ``arrays``.
-        ``handle`` is the number of ``queue``; an array that is ready has no stream.
+        ``handle`` is the number of ``queue``, ``cuda`` Numba's module.
         """
         for other in sorted({array.stream for array in arrays if array.stream is not None} - {handle}):
             record_event(cuda, cuda.external_stream(other)).wait(queue)
@@ -236,8 +234,8 @@ class DeviceCalls:
 
 
 def _describe_argument(argument: Argument, value: Any, handle: int) -> DeviceArray:
-    """Return the description of an array argument in device memory. Raise if it is a number, or an index array with
-    another type of integers than kernels take.
+    """Return the description of an array argument in device memory, for a call on the stream with the number
+    ``handle``. Raise if it is a number, or an index array with another type of integers than kernels take.
     """
     if argument.kind != "array":
         raise ArgumentTypeError(
@@ -265,7 +263,7 @@ def _on_host(cuda: Any, array: DeviceArray, queue: Any) -> Any:
 
 
 def _check_devices(cuda: Any, arrays: Sequence[DeviceArray]) -> None:
-    """Raise ArgumentError if an array is not on the current device."""
+    """Raise ArgumentError if one of ``arrays`` is not on the current device of ``cuda``, Numba's module."""
     current = cuda.gpus.current
     number = 0 if current is None else int(current.id)
     for array in arrays:

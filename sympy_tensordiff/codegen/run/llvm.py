@@ -291,11 +291,11 @@ def load_program(
     on_disk: bool,
 ) -> SimpleNamespace:
     """Return the functions of a program for results of the type ``dtype``: compiled by LLVM, or loaded from disk
-    (``on_disk``). ``implementations`` maps external functions to the user's, and ``parallel`` names the functions that
-    run on several cores.
+    (``on_disk``). ``fused`` returns the program with fused kernels, ``implementations`` maps external functions to the
+    user's, and ``parallel`` names the functions that run on several cores.
 
-    ``fused`` returns the program with fused kernels, which is printed only if no code is stored for the program. Raise
-    `UnavailableError` or `UnsupportedError` if Numba has to compile the program.
+    The program with fused kernels is printed only if no code is stored for the program. Raise `UnavailableError` or
+    `UnsupportedError` if Numba has to compile the program.
     """
     goal = target(dtype)
 

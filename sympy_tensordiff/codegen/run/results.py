@@ -125,7 +125,9 @@ def _noun(structure: str) -> str:
 def check_out(
     name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
 ) -> None:
-    """Raise if a result array of the host or a device has a wrong shape or dtype, or shares memory with ``others``."""
+    """Raise if ``out``, the array of the host or a device for the result ``name``, has a wrong shape or dtype, cannot
+    be written, or shares memory with one of ``others``, pairs of label and array.
+    """
     is_host = isinstance(out, np.ndarray)
     if out.shape != shape:
         raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")

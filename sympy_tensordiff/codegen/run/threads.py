@@ -103,10 +103,11 @@ def with_threads(
     run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
     """Return a function that calls ``run`` under a lock, since only one call at a time may use the pool of threads. In
-    a forked process, which has no pool, it calls the function that ``serial()`` returns instead.
+    a forked process, which has no pool, it calls the function that ``serial()`` returns instead. ``has_products`` says
+    whether ``run`` calls BLAS.
 
-    ``has_products``: compiled code calls BLAS, which is limited to one thread. A library that Python calls between
-    kernels keeps its threads; without any call of BLAS, it is not loaded.
+    BLAS is limited to one thread. A library that Python calls between kernels keeps its threads; without any call of
+    BLAS, it is not loaded.
     """
 
     def call_locked(*values: Any) -> None:

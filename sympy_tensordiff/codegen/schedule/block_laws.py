@@ -154,11 +154,11 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless two accesses ``one`` and ``other`` by different threads provably never concern the
-    same array entry. Different threads differ in at least one of the coordinates `own`.
+    """Raise VerificationError unless two accesses by different threads provably never concern the same array entry.
+    Different threads differ in at least one of the coordinates `own`. ``ranges`` are the constraints on coordinates,
+    ``strides`` the steps of the loops that all threads run alike.
 
-    ``variables`` are all coordinates and loop variables, ``ranges`` the constraints on coordinates, and ``strides`` the
-    steps of the loops that all threads run alike.
+    ``variables`` are all coordinates and loop variables.
 
     Loops with ``strides`` have the same values in all threads: two of these are equal, or a stride apart.
     """

@@ -319,7 +319,7 @@ def _refined(body: Sequence[Statement], site: ScheduleContext, is_one: bool) -> 
 
 def _in_chains(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
     """Return `loop`, which computes a long maximum or minimum, with `CHAINS` independent accumulators: a comparison
-    then need not wait for the previous one. None for other loops.
+    then need not wait for the previous one. None for other loops. ``is_one`` is not used.
     """
     goes_on = any(not bound.form.atoms().isdisjoint(site.ends) for bound in bounds(loop))
     return rfactor(loop, CHAINS, site.fresh) if is_extremum(loop) and not goes_on else None
@@ -430,8 +430,8 @@ def distributed_rows(loop: Loop, site: ScheduleContext) -> Loop:
 
 def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
     """Split ``loop`` into loops over its first few, middle and last few iterations. In the middle loop, all conditions
-    are true, so that it needs no tests or remainders. Return the new statements; None if there is no such middle range.
-    ``site`` is the context of the loop.
+    are true and need no tests. Return the new statements; None if there is no such middle range. ``site`` is the
+    context of the loop; ``is_one`` is not used.
     """
     context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
     parts = interior(loop, site.fresh, context)
@@ -439,7 +439,7 @@ def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statemen
 
 
 def _with_near_angles(body: Sequence[Statement], site: ScheduleContext) -> tuple[Statement, ...]:
-    """Return ``body`` with sines in its loops computed in vectors; see `with_near_angles`."""
+    """Return the statements ``body`` with sines in their loops computed in vectors by `with_near_angles`."""
     found: list[Statement] = []
     for s in body:
         if isinstance(s, If):

@@ -64,8 +64,8 @@ def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
     """Split the body of a loop that adds function values to entries with indices from data, as in ``y[p[i]] +=
-    exp(x[i])``. Return ``(functions, addition, stored)``: the statements that compute the values, the one that adds
-    them, and the names of the scalars that pass between them. None for other loops.
+    exp(x[i])``. Return ``(functions, addition, stored)``: the statements that compute the values, those that add them,
+    and the names of the scalars in between. None for other loops.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]
@@ -131,9 +131,9 @@ def _with_names(body: Sequence[Statement], made: Collection[str]) -> tuple[State
 
 def _are_independent(reductions: Sequence[Statement], functions: Sequence[Statement], made: Collection[str]) -> bool:
     """Return whether a loop can first run the statements ``reductions`` in all its iterations, and then the statements
-    ``functions``.
+    ``functions``. The reductions may only define the scalars ``made``.
 
-    The reductions define the scalars ``made``, and nothing else; they read nothing that the functions write.
+    The reductions read nothing that the functions write.
     """
     targets = [part.target for part in statements(reductions) if isinstance(part, Set)]
     if not all(isinstance(target, Name) and target.name in made for target in targets):

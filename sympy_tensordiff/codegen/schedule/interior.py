@@ -198,7 +198,8 @@ def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
     """Return `loop` cut into the loops before, inside and after its interior, where all guards in `found` are true and
-    are not tested. Statements that compute the ends of the interior are appended to `begin`.
+    are not tested. Append to `begin` statements that compute the ends of the interior, in variables that ``fresh``
+    names. ``lengths`` maps variables for lengths of axes to extents.
     """
     variable = Affine.variable(loop.variable)
     sides = (found.lows, 1), (found.highs, -1)
@@ -266,8 +267,8 @@ def _loop_between(
 
 
 def _tightest(bounds: Iterable[Bound], sign: int, lengths: Lengths) -> tuple[Bound, ...]:
-    """Return lower bounds (upper ones for ``sign=-1``) without redundant ones: ``i`` is dropped if there is ``i
-    + 1``.
+    """Return lower bounds (for ``sign`` 1) or upper bounds (-1) without redundant ones: the lower bound ``i`` is
+    dropped if there is ``i + 1``. ``lengths`` maps variables for lengths of axes to extents.
     """
     found: list[Bound] = []
     for bound in bounds:

@@ -148,10 +148,8 @@ def entry_name(entry: Entry) -> str:
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
     """Return ``(kernel, plan)`` for a kernel that reads data-dependent entries of a row, such as ``x[idx[i]]``: the new
-    kernel first reads them all into a row, and then applies functions to this row with vector instructions. Without
-    such reads, return the kernel unchanged and None.
-
-    ``fresh`` makes names.
+    kernel first reads them all into a row, whose name ``fresh`` makes, and then applies functions to it with vector
+    instructions. Without such reads, return the kernel unchanged and None.
     """
     if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None

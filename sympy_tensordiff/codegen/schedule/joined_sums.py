@@ -50,8 +50,8 @@ def _with_one_accumulator(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a statement that adds to the accumulator of the inner sum as one that adds to that of the outer sum;
-        any other statement unchanged. The second argument is not used.
+        """Replace an addition to the accumulator of the inner sum, ``start``, by one to that of the outer sum, ``add``;
+        return any other statement unchanged. The second argument is not used.
         """
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 

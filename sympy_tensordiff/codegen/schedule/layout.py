@@ -87,8 +87,8 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     order = _axes_with_last(last, rank)
 
     def entry(load: Name | Load) -> Name | Load:
-        """Return `load` with its indices permuted into the new order of axes if it is an entry of the array ``name``;
-        return any other entry or scalar unchanged.
+        """Return `load` with its indices permuted into the new ``order`` of axes if it is an entry of the array
+        ``name`` (both of the outer function); return any other entry or scalar unchanged.
         """
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
@@ -139,9 +139,9 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count the axes to be stored last in ``votes``: the axis of the array of `load` along which the loop over
-            ``variable`` reads with stride 1, and each axis of the array that `step` fills along which `load` reads
-            contiguously. Return `load` unchanged; ``around`` is ignored.
+            """Count in ``votes`` which axes of arrays should be stored last: the axis along which the loop over
+            ``variable`` reads the array of `load` with stride 1, and each axis of the array that `step` fills along
+            which `load` reads contiguously. Return `load` unchanged; ``around`` is not used.
             """
             run = run_of(load, variable)
             if load.array in own and run is not None and run[1] == 1:
@@ -235,8 +235,8 @@ def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
     votes: Counter[str] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count one vote on how to store the matrix product that `load` reads, and return `load`. The vote is 1 if the
-        loops over ``variable`` and ``around`` read it down its columns, -1 if along its rows, else 0.
+        """Count one vote in ``votes`` on how to store the matrix product that `load` reads, and return `load`. The vote
+        is 1 if the loops over ``variable`` and ``around`` read it down its columns, -1 if along its rows, else 0.
         """
         if load.array in groups:
             runs = (run_of(load, one) for one in (variable, *reversed(around)))
@@ -333,9 +333,9 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that fills `copy` with the entries of ``array``, with the last of the axes `order` split in
-    two: the entry at ``factor*q + r`` is stored at ``[..., r, q]``. Reads with the stride `factor` are contiguous in
-    the copy.
+    """Return the kernel that fills `copy` with the entries of ``array``, with the last of the axes `order`, of length
+    ``extent``, split in two: the entry at ``factor*q + r`` is stored at ``[..., r, q]``. Reads with stride `factor`
+    become contiguous. ``taken`` are names in use.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import comb
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let
 from sympy_tensordiff.codegen.ir.nests import FALSE, double, real, span, with_scalars
@@ -147,12 +147,13 @@ def carry(
         new = (Set(total, Load(name, axis), "sum"),)
     body: list[Statement] = [*new, moved]
     if scan.shifts:
-        shift, change, parts = _changes(scan.shifts, "shift", INFINITY, entries, fresh)
-        begin += shift[0]
-        again = _rescale(totals, parts, change, with_scalars([before], entries), fresh)
-        place, step, _ = _changes(scan.places, "place", Number(0), entries, fresh)
-        begin += place[0]
-        body = [*shift[1], *place[1], *_move(totals, step, fresh), *again, *shift[2], *place[2], *body]
+        shift = _changes(scan.shifts, "shift", INFINITY, entries, fresh)
+        again = _rescale(totals, shift.values, shift.change, with_scalars([before], entries), fresh)
+        place = _changes(scan.places, "place", Number(0), entries, fresh)
+        begin += [*shift.begin, *place.begin]
+        moved_totals = _move(totals, place.change, fresh)
+        before_use, after_use = [*shift.before_use, *place.before_use], [*shift.after_use, *place.after_use]
+        body = [*before_use, *moved_totals, *again, *after_use, *body]
     if scan.growth:
         ((name, total),) = carried.items()
         body = [*_grow(scan, Name(end), Set(Name(end), first), total, with_scalars(scan.growth, entries)), *body]
@@ -186,18 +187,30 @@ def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
     return loop.highs == here and loop.lows == row.lows
 
 
+class _Difference(NamedTuple):
+    """Code for the difference between the values of a sum ``Sum c*p`` at one entry of a row and at the previous entry.
+
+    The statements ``begin`` run before the row, ``before_use`` before and ``after_use`` after each use of an entry;
+    ``change`` is the difference, and ``values`` are the scalars ``(new p, old p)``.
+    """
+
+    begin: list[Statement]
+    before_use: list[Statement]
+    after_use: list[Statement]
+    change: Scalar
+    values: list[tuple[Name, Name]]
+
+
 def _changes(
     pairs: Sequence[tuple[Scalar, Scalar]],
     name: str,
     start: Scalar,
     entries: Mapping[str, Name | Load],
     fresh: NameMaker,
-) -> tuple[tuple[list[Statement], list[Statement], list[Statement]], Scalar, list[tuple[Name, Name]]]:
+) -> _Difference:
     """Return code for the difference between the values of a sum ``Sum c*p`` at one entry of a row and at the previous
-    entry, as ``((begin, set, keep), change, parts)``; `pairs` are the ``(c, p)``. ``change`` is the difference.
-
-    The statements ``begin`` run before the row, ``set`` before and ``keep`` after each use of an entry; ``parts`` are
-    the scalars ``(new p, old p)``.
+    entry. `pairs` are the ``(c, p)``, `entries` maps accumulators to what replaces them; new variables are called
+    ``name``.
 
     Before the first entry, the first p is `start`, and the others are 0.
     """
@@ -212,7 +225,7 @@ def _changes(
         terms.append(gap if c == Number(1) else Operation("mul", (scale, gap)))
         parts.append((new, old))
     change = Operation("add", tuple(terms)) if len(terms) > 1 else (*terms, Number(0))[0]
-    return (begin, here, keep), change, parts
+    return _Difference(begin, here, keep, change, parts)
 
 
 def _move(totals: Sequence[Name], change: Scalar, fresh: NameMaker) -> list[Statement]:

@@ -201,8 +201,8 @@ def _words() -> frozenset[str]:
 
 
 def _definition(formula: LatexLowering, statement: Tree) -> Tree:
-    """Return the lowered tree of a statement: its expression, or a comprehension if its left side has indices, as ``f_i
-    = ...``.
+    """Return the tree of ``statement``, lowered by ``formula``: its expression, or a comprehension if its left side has
+    indices, as ``f_i = ...``.
     """
     body, *ranges = statement.children
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=" or len(body.tokens) > 1:

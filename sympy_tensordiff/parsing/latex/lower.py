@@ -121,8 +121,8 @@ class LatexLowering(OperandLowering):
         return value
 
     def quotient(self, node: Tree, items: Sequence[Tree], bound_indices: BoundIndices) -> Tree:
-        """Return the product of ``items``, factors and ``/`` signs; the factors before a ``/`` are divided by the
-        factor after it.
+        """Return the product of the ``items`` of `node`, factors and ``/`` signs; the factors before a ``/`` are
+        divided by the factor after it.
         """
         factors: list[Tree] = []
         is_divisor = False

@@ -250,7 +250,9 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_einsum(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of an einsum; axes with the same letter become equally long."""
+        """Return the axes of an einsum of two operands with the axes ``left`` and ``right``; axes with the same letter
+        become equally long.
+        """
         inputs, _, output = node.text.partition("->")
         letters: dict[str, int] = {}
         for group, axes, part in zip(inputs.split(","), (left, right), node.children, strict=True):
@@ -387,7 +389,9 @@ def order_of_rank(rank: int) -> int:
 
 
 def conflict(node: Tree, first: Any, second: Any) -> Any:
-    """Return (do not raise) the `ParseError` that one axis would have two different sizes."""
+    """Return (do not raise) the `ParseError` that `node` would give one axis two different sizes, ``first`` and
+    ``second``.
+    """
     return node.error(
         f"this makes an axis of size {short(str(first))} as long as one of size {short(str(second))}; declare the "
         "shapes, as in declare x[n]"

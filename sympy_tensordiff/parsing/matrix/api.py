@@ -256,8 +256,8 @@ def infer_orders(
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return ``(orders, guessed)``, dictionaries from names to orders (number, vector or matrix). ``orders`` has the
-    most plausible order of each of ``names`` in the formula ``nodes``, ``guessed`` those for which another order is
-    plausible, too. ``declared`` has orders that the user fixed.
+    most plausible order of each of ``names`` in the formula ``nodes``, ``guessed`` those for which another is
+    plausible, too. ``declared`` has orders that the user fixed; the other arguments are options.
 
     ``inference`` is the class with the rules for shapes, ``is_numpy`` selects NumPy's operators instead of MATLAB's,
     ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the penalty of a number with a

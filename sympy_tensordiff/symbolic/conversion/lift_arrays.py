@@ -75,7 +75,7 @@ def entry_through_views(tensor: Any, indices: Sequence[Expr]) -> Any:
 
 def explicit(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert an explicit array to a tensor: the sum of its nonzero entries times Kronecker deltas of their positions.
-    Raise `UnsupportedError` for more than `EXPLICIT_LIMIT` of them.
+    ``convert`` converts an entry. Raise `UnsupportedError` for more than `EXPLICIT_LIMIT` nonzero entries.
     """
     shape = tuple(map(sympy.Integer, expr.shape))
     values = {place: expr[place] for place in itertools.product(*map(range, expr.shape))}

@@ -233,9 +233,7 @@ def _block_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
     blocks = [(r, c, convert(expr.blocks[r, c])) for r, c in places]
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)`` of the block matrix, a `Piecewise` over the blocks by the ranges of their
-        indices.
-        """
+        """Return the entry ``(i, j)`` of the block matrix, a `Piecewise` with one branch for each of its ``blocks``."""
         branches = []
         for r, c, block in blocks:
             branches.append(

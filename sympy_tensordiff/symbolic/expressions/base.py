@@ -200,7 +200,7 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
 
     def count_ops(self, visual: Any = None) -> Any:
         """Override `Expr.count_ops`, which counts a shared part at each occurrence; raise `UnsupportedError` if that
-        would take too long.
+        would take too long. ``visual`` is SymPy's option.
         """
         depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)

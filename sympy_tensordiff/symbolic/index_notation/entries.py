@@ -149,7 +149,9 @@ class TensorExpr(TensorNode):
         return ArrayKind(NumberKind) if misplaced_tensors.is_whole(self) else NumberKind
 
     def match(self, pattern: Any, old: bool = False) -> Any:
-        """Override `Basic.match`: a whole tensor does not match a ``pattern`` for scalars, so return None."""
+        """Override `Basic.match`: a whole tensor does not match a ``pattern`` for scalars, so return None. ``old`` is
+        SymPy's option.
+        """
         if misplaced_tensors.is_whole(self) and not isinstance(pattern, (Wild, TensorExpr)):
             return None
         return super().match(pattern, old)

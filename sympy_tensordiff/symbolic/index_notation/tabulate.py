@@ -30,8 +30,8 @@ def same_extent(first: Expr, second: Expr) -> bool:
 
 
 def namesakes(first: Expr, second: Expr) -> str:
-    """Return a hint for an error about two different extents that are printed alike, because their symbols have
-    different assumptions; "" if they are printed differently.
+    """Return a hint for an error about two different extents, ``first`` and ``second``, that are printed alike, because
+    their symbols have different assumptions; "" if they are printed differently.
     """
     if str(first) != str(second):
         return ""

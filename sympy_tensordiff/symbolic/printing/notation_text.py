@@ -309,7 +309,7 @@ def is_sum(notation: Any) -> bool:
 
 
 def with_sums(chain: Chain) -> list[Any]:
-    """Return the factors of a matrix product; a product with a vector of ones is replaced by a call of ``sum``."""
+    """Return the factors of the matrix product ``chain``; a product with a vector of ones becomes a call of ``sum``."""
     first, *rest = chain.factors
     if isinstance(first, RowVector) and is_ones(first.vector):
         kept = rest[:-1] if len(rest) > 1 and is_ones(rest[-1]) else rest

@@ -323,7 +323,9 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
 
     # A node that is asked for its precedence looks for a frame of this name (`position_in_formula`).
     def _needs_mul_brackets(expr: Any, first: bool = False, last: bool = False) -> bool:
-        """SymPy's hook: return whether `expr` needs brackets as a factor of a product."""
+        """SymPy's hook: return whether `expr` needs brackets as a factor of a product. ``first`` and ``last`` say
+        whether it is the first or the last factor.
+        """
         if not expr.has(Mod):
             return bool(LatexPrinter._needs_mul_brackets(printer, expr, first, last))
         if expr.is_Mul:

@@ -169,8 +169,8 @@ def _row(vector: Any) -> Any:
 
 
 def _contracted(parts: Sequence[tuple[str, Any]], output: str, node: Any) -> Any:
-    """Return the printed form, as a tree, of the einsum of ``parts``, pairs of labels and printed form; `node` has the
-    extents of the labels.
+    """Return the printed form, as a tree, of the einsum with the result labels ``output``. ``parts`` are pairs of an
+    operand's labels and printed form; `node` has the extents of the labels.
     """
     inputs, operands = [labels for labels, _ in parts], [operand for _, operand in parts]
     return einsum_notation(inputs, output, operands, node.label_extents)

@@ -48,8 +48,8 @@ def scan(
     *,
     total: bool = False,
 ) -> Any:
-    """Apply a step function again and again; return the states of this recurrence over time, and other values that the
-    steps compute.
+    """Apply the function ``step`` again and again, from the state ``init`` on, to the rows of ``xs``; return the states
+    of this recurrence over time, and other values that the steps compute.
 
     Parameters
     ----------

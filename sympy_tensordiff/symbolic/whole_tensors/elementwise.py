@@ -48,7 +48,9 @@ class Entrywise(TensorOperation):
         raise NotImplementedError
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry at ``indices``: the scalar operation applied to the operands' entries."""
+        """Return the entry at ``indices``: the scalar operation applied to the entries of the operands, which ``read``
+        returns.
+        """
         varying = varying_in(indices)
         return self.applied(*(read(operand, indices, varying) for operand in self.operands))
 

@@ -191,8 +191,8 @@ def _function_of_several(name: str, function: Any, what: str) -> Callable[..., A
     """
 
     def applied(*operands: Any) -> Any:
-        """Return the maximum (or minimum) of ``operands``, entry by entry; raise `ArgumentTypeError` if there
-        are none.
+        """Return the maximum or minimum (``function`` of the outer function) of ``operands``, entry by entry; raise
+        `ArgumentTypeError` if there are none.
         """
         if not operands:
             raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")

@@ -368,7 +368,7 @@ def _for_all_axes(tensor: Any, indices: tuple[Any, ...]) -> list[Any]:
 
 def _slice_range(index: slice, extent: Any, tensor: Any) -> tuple[Any, int, Any]:
     """Return ``(start, step, length)`` of the slice `index` of an axis with `extent`; negative numbers count from the
-    end.
+    end. ``tensor`` is shown in errors.
 
     Raises `IndexExpressionError` for the step 0 and `ShapeError` if the slice is empty.
     """

@@ -103,7 +103,7 @@ def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
         return None
 
     def entry(*indices: Expr) -> Expr:
-        """Return the entry of the reshaped tensor at ``indices``."""
+        """Return the entry of the reshaped tensor at ``indices``, as an entry of the original ``tensor``."""
         place: list[Expr] = [S.Zero] * len(old)
         for inner, outer in groups:
             flat: Expr = S.Zero
@@ -172,7 +172,7 @@ def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
 
 @explained
 def flip(A: Expression, axis: Any = None) -> Any:
-    """Return the tensor with the entries in reverse order along all axes or some.
+    """Return the tensor ``A`` with the entries in reverse order along all axes, or along those in ``axis``.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def flip(A: Expression, axis: Any = None) -> Any:
 
 @explained
 def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
-    """Return the tensor with its entries shifted cyclically along axes.
+    """Return the tensor ``A`` with its entries shifted cyclically by ``shift`` places along the axes in ``axis``.
 
     Parameters
     ----------
@@ -265,7 +265,8 @@ def tril(A: Expression, k: int = 0) -> Any:
 
 @documented(_TRIANGLE)
 def triu(A: Expression, k: int = 0) -> Any:
-    """The entries at and above a diagonal, 0 below it.
+    """The entries of ``A`` on and above a diagonal, 0 below it: the main diagonal for ``k=0``, the one above it for
+    ``k=1``.
 
     Examples
     --------

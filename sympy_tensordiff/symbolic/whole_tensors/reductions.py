@@ -166,7 +166,8 @@ ShapeError
 
 @documented(OVER_AXES)
 def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The largest entry, over all axes or some; entries that are tied share the derivative equally.
+    """The largest entry of ``A``, over all axes or those in ``axis``; entries that are tied share the derivative
+    equally. With ``keepdims``, these axes stay with length 1.
 
     Examples
     --------
@@ -180,7 +181,8 @@ def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """The smallest entry, over all axes or some; entries that are tied share the derivative equally.
+    """The smallest entry of ``A``, over all axes or those in ``axis``; entries that are tied share the derivative
+    equally. With ``keepdims``, these axes stay with length 1.
 
     Examples
     --------
@@ -207,7 +209,8 @@ def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The mean of ``(A - mean(A))**2``, over all axes or some; ``ddof`` is subtracted from the number of entries.
+    """The mean of ``(A - mean(A))**2``, over all axes or those in ``axis``; ``ddof`` is subtracted from the number of
+    entries. With ``keepdims``, these axes stay with length 1.
 
     Examples
     --------
@@ -267,7 +270,8 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
 
 def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
     """Return the reduction of ``A`` over ``axis`` by the class ``reduction``, such as `IndexedMax`; ``A`` itself if
-    there are no axes to reduce. ``owner`` names the function in errors.
+    there are no axes to reduce. With ``keepdims``, reduced axes stay with length 1. ``owner`` names the function in
+    errors.
     """
     A = operand(A, owner)
     shape, gone = shape_of(A), checked_axes(axis, A, owner)
