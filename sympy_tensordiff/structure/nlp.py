@@ -152,7 +152,9 @@ class NonlinearProgram:
         return self._hessian.structure(*self._lagrangian_arguments(self.x0, np.zeros(self.m), 1.0), lower=True)
 
     def hessian(self, x: NDArray[Any], lagrange: NDArray[Any], obj_factor: float) -> NDArray[Any]:
-        """Return the second derivatives at ``x`` of ``obj_factor*objective + lagrange @ constraints``, lower triangle."""
+        """Return the second derivatives at ``x`` of ``obj_factor*objective + lagrange @ constraints``, lower triangle
+        only.
+        """
         return self._hessian.values(*self._lagrangian_arguments(x, lagrange, obj_factor), lower=True)
 
     def hessian_operator(self, x: NDArray[Any], lagrange: Any = None, obj_factor: float = 1.0) -> Any:
