@@ -85,7 +85,9 @@ _FORM_NAMES = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
 
 
 def parsed_input(source: str, language: str | None = None) -> Any:
-    """Parse the input text ``source``; raise an error if it reads a tensor out of bounds."""
+    """Parse the input text ``source`` in the text language ``language``; raise an error if it reads a tensor out of
+    bounds.
+    """
     parsed = td.parse(source, language)
     check_expression(parsed.expression)
     return parsed
@@ -167,7 +169,7 @@ def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
 
 def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
     """Yield one line of text for each choice of sizes that is tried: the sizes, and the largest relative error of the
-    derivative compared with central differences.
+    ``derivative`` of the expression ``parsed`` compared with central differences.
 
     A higher-order derivative is compared with differences of the derivative of one order less, and so on.
 
@@ -253,7 +255,7 @@ def python_program(parsed: Any, arguments: Sequence[Any]) -> str:
 
 
 def _derivative_lines(parsed: Any) -> list[str]:
-    """Return the lines of the Python program that compute the derivative."""
+    """Return the lines of the Python program that compute the derivative of the input ``parsed``."""
     is_scalar = not getattr(parsed.expression, "shape", ())
     match [argument.name for argument in parsed.arguments]:
         case [name] if is_scalar:

@@ -64,8 +64,8 @@ class MinimizeProblem:
         return float(value) if self._is_scalar else np.ravel(value)
 
     def jac(self, x: Any) -> Any:
-        """Return the gradient of the loss as a vector. For a vector of residuals, return their Jacobian, as a sparse
-        matrix if its pattern is known.
+        """Return the gradient of the loss at ``x``, the vector of all variables. For a vector of residuals, return
+        their Jacobian, as a sparse matrix if its pattern is known.
         """
         if self._is_scalar:
             return to_flat_vector(self._kernel(gradient)(*self._call_arguments(x)))
@@ -89,7 +89,7 @@ class MinimizeProblem:
         return np.block([[np.reshape(block, (n, -1)) for block in row] for row, n in rows])
 
     def hessp(self, x: Any, p: Any) -> NDArray[Any]:
-        """Return the Hessian of the loss times the vector ``p``, without forming the Hessian."""
+        """Return the Hessian of the loss at ``x`` times the vector ``p``, without forming the Hessian."""
         self._check_scalar("hessp")
         return to_flat_vector(self._hessian_product(*self._call_arguments(x), *self._flat_variables(x).parts(p)))
 
@@ -202,7 +202,8 @@ class MinimizeProblem:
 def minimize_problem(
     loss: Any, wrt: Any, *, data: Mapping[Any, Any] | None = None, start: Any = None, **options: Any
 ) -> MinimizeProblem:
-    """Return a loss and its derivatives as functions of one flat vector, for SciPy's optimisers.
+    """Return the scalar or tensor ``loss`` and its derivatives as functions of one flat vector of the variables
+    ``wrt``, for SciPy's optimisers. ``data`` has the values of all other symbols.
 
     Parameters
     ----------

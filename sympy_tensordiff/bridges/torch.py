@@ -155,7 +155,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            """Save the arguments of the forward pass in ``ctx`` for the derivatives."""
+            """Save the arguments ``inputs`` of the forward pass in the autograd context ``ctx`` for the derivatives.
+            ``output`` is not needed.
+            """
             tensors, ctx.integers = _arrays_and_integers(torch, inputs)
             ctx.operator = operator
             ctx.save_for_backward(*tensors)
@@ -189,8 +191,8 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments as tensors of a common type, and ints. Raise an error for another type, and if an argument
-    that is not in ``wrt`` requires a gradient.
+    """Return the arguments ``values`` of ``function`` as tensors of a common type, and ints. Raise an error for another
+    type, and if an argument that is not in its ``wrt`` requires a gradient. ``torch`` is the module.
     """
     tensors: list[Any] = []
     types = []
@@ -276,13 +278,14 @@ def _load() -> SimpleNamespace:
 
 
 def _saved_arguments(ctx: Any) -> list[Any]:
-    """Return the arguments that a call saved in its context, in order."""
+    """Return the arguments that a call saved in its autograd context ``ctx``, in order."""
     return merge_arguments(ctx.operator.function, ctx.saved_tensors, ctx.integers)
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, axes)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply``, mapped over
-    one axis, and the position of this axis in each, 0. Raise `ArgumentError` for CUDA.
+    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply`` with
+    ``values`` and mapped over one axis of each (``axes``), and the position of this axis in each result, 0. Raise
+    `ArgumentError` for CUDA.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")
@@ -396,8 +399,9 @@ def _custom_op(torch: Any) -> Any:
         return gradients, None if ctx.integers else [], None  # PyTorch treats an empty list as a list of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
-        """PyTorch's batching rule: return the results of the operator with this ``key``, mapped over one axis of its
-        tensors (``axes``), and the position of this axis in each result.
+        """PyTorch's batching rule: return the results of the operator with this ``key`` for ``tensors`` and
+        ``integers``, mapped over one axis of each tensor (``axes``), and the position of this axis in each result.
+        ``info`` is not used.
         """
         operator, values = operator_and_values(tensors, integers, key)
         results, positions = _vmap_operator(

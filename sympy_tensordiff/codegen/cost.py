@@ -120,8 +120,8 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
 
 
 def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> graph_cost.Cost:
-    """Return the cost of evaluating ``exprs``, including all time steps of the scans in them. Scans with the same
-    recurrence share their steps, whose cost is counted once.
+    """Return the cost of evaluating ``exprs`` at the expected sizes ``hints``, including all time steps of the scans in
+    them. Scans with the same recurrence share their steps, whose cost is counted once.
     """
     recurrences: dict[Any, dict[Any, Any]] = {}
     roots, waiting = [*exprs], [*exprs]

@@ -382,8 +382,9 @@ def _assemble(
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
-    """Lower the `simplified` expressions to steps, and return the complete program: with its run-time checks, and with
-    masks on reads that may be out of bounds.
+    """Lower the `simplified` expressions to steps, and return the complete program, with run-time checks and masked
+    reads. ``shares_rows`` and ``only_rows`` are options for arrays of values that several sums need; `domains` maps
+    values to the array that stores them.
 
     ``shares_rows`` allows arrays for values that several sums need; with `only_rows`, loops read these arrays along
     their rows only. `domains` maps a value to the candidate for one array that stores it wherever the program needs it.

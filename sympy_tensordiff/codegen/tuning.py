@@ -71,7 +71,8 @@ def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
 
 
 def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, again: bool = False) -> CompiledFunction:
-    """Return the fastest of the alternatives of a compiled function, as timed on ``arrays``.
+    """Return the fastest of the alternatives of a compiled function, as timed on ``arrays`` for at most about
+    ``seconds``. With ``again``, time them although a choice is stored.
 
     The choice is kept in the cache on disk, by the text of the function, the processor, the sizes and the type of the
     numbers: the next call for the same function, also in another process, compiles the choice and times nothing.
@@ -193,8 +194,8 @@ def _noted(
 
 
 def _ratio(one: Callable[..., Any], other: Callable[..., Any], arrays: Sequence[Any]) -> float:
-    """Return the time of ``one`` divided by the time of ``other``. Calls of both are timed alternately, and the
-    shortest times count.
+    """Return the time of ``one`` divided by the time of ``other``, as functions of ``arrays``. Calls of both are timed
+    alternately, and the shortest times count.
     """
     readings = [(_seconds(one, arrays), _seconds(other, arrays)) for _ in range(ROUNDS)]
     return min(first for first, _ in readings) / min(second for _, second in readings)
@@ -225,7 +226,9 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 def _key(function: CompiledFunction, arrays: Sequence[Any], sizes: Mapping[str, int]) -> str:
-    """Return the file name under which the choice for a function, a processor and sizes is stored."""
+    """Return the file name under which the choice for a function, a processor, sizes and the number type of ``arrays``
+    is stored.
+    """
     dtype = "float32" if all(np.asarray(a).dtype != np.float64 for a in arrays) else "float64"
     text = (
         f"{code_versions(function.backend)}\n{function.parallel}\n{dtype}\n{sorted(sizes.items())}\n{function.source}"

@@ -36,8 +36,8 @@ def certify_convex(
     bounds: Mapping[Any, tuple[Any, Any]] | None = None,
     concave: bool = False,
 ) -> Certificate:
-    """Return a certificate that the scalar ``f`` is jointly convex in the variables ``wrt``, derived from its Hessian;
-    with ``concave``, that it is concave. The other arguments declare ranges of variables.
+    """Return a certificate that the scalar ``f`` is jointly convex (``concave``: concave) in the variables ``wrt``,
+    derived from its Hessian. ``positive``, ``nonnegative`` and ``bounds`` declare ranges of variables.
 
     Parameters
     ----------
@@ -122,8 +122,9 @@ def certify_convex(
 
 
 def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Interval]:
-    """Return a dictionary from symbols to the open intervals that the user declared. Raise an error if a declaration is
-    not an interval of a symbol.
+    """Return a dictionary from symbols to the open intervals that the user declared: above 0 for those in ``positive``
+    and ``nonnegative``; ``bounds`` maps symbols to pairs ``(low, high)``. Raise an error if a declaration is not an
+    interval of a symbol.
     """
     found: dict[Any, Interval] = {}
     lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]
@@ -180,7 +181,7 @@ def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
 
     def rewritten(node: Expr) -> Expr:
         """Return a product over an index as ``exp`` of a sum of logarithms if its factors are positive, and ``Abs(a)``
-        without `Abs` if the sign of a is known; else ``node``.
+        without `Abs` if the sign of a is known; else ``node``. The enclosing function's ``signs`` proves signs.
         """
         inner, sign = node.args[0], signs.of(node.args[0])
         if isinstance(node, IndexedProduct):

@@ -51,8 +51,8 @@ def is_symmetric_affine(variables: Variables, matrix: Any) -> bool:
 
 
 def is_positive_definite(signs: SignProver, matrix: Any) -> bool:
-    """Return whether ``matrix`` is provably positive definite: declared so, a sum of positive multiples of such
-    matrices and identity matrices, or an inverse of one.
+    """Return whether ``signs`` can prove that ``matrix`` is positive definite: declared so, a sum of positive multiples
+    of such matrices and identity matrices, or an inverse of one.
 
     >>> import sympy_tensordiff as td
     >>> from sympy_tensordiff.convex.signs import Signs

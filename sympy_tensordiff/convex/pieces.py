@@ -198,7 +198,8 @@ def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Piece:
 
 def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
     """Return the values of ``symbol`` at which a condition in ``function`` changes or an absolute value has its kink,
-    as expressions; raise `SignUnknown` if such a condition or argument is not affine in ``symbol``.
+    as expressions. Raise `SignUnknown` if such a condition or argument is not affine in ``symbol``, or ``signs`` cannot
+    find the sign of its slope.
     """
     found = set()
     for border in _border_expressions(function):
@@ -243,8 +244,8 @@ def _piece_at(signs: Signs, function: Any, symbol: Expr, point: Expr) -> Expr:
 
 
 def _condition_holds(signs: Signs, condition: Any, value: Callable[[Expr], Expr]) -> bool:
-    """Return whether ``condition`` is true at a point; raise `SignUnknown` if that is not known. The function ``value``
-    returns a scalar's expression at the point.
+    """Return whether ``condition`` is true at a point; raise `SignUnknown` if ``signs`` cannot decide it. The function
+    ``value`` returns a scalar's expression at the point.
     """
     if condition in (True, False):
         return bool(condition)

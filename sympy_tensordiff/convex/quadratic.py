@@ -94,8 +94,9 @@ class SummedProduct(NamedTuple):
 
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
-    """Return the second derivative of a sum of products in a visibly nonnegative form (`GramForm`), such as
-    ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless the product is invariant under some exchange of indices.
+    """Return the second derivative of ``scalar``, a sum of products, along ``directions`` in a visibly nonnegative form
+    (`GramForm`), such as ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless the product is invariant under some
+    exchange of indices.
 
     Examples
     --------
@@ -134,9 +135,7 @@ def _candidate_forms(
 ) -> Iterator[GramForm]:
     """Yield visibly nonnegative formulas (`GramForm`) of the second derivative, along ``directions``, of a product
     summed over ``limits``: one for each exchange of indices that extends ``start`` and leaves the product unchanged.
-
-    The factors of the product are the variables ``ends``, at most one entry of an inverse (``cores``), and the others
-    (``rest``).
+    Its factors are the variables ``ends``, at most one entry of an inverse (``cores``), and others (``rest``).
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):

@@ -152,7 +152,9 @@ class Signs(Generators):
         return _sign_of_product(signs)
 
     def _sign_of_factor(self, factor: Expr) -> str | None:
-        """Return the sign of an irreducible polynomial by the first method that proves one; None if none does."""
+        """Return the sign of the irreducible polynomial ``factor`` by the first method that proves one; None if none
+        does.
+        """
         methods = (
             self._sign_by_terms,
             self._sign_by_coefficients,
@@ -209,8 +211,8 @@ class Signs(Generators):
         return (">=" if at_end else ">") if polynomial.eval(point) > 0 else ("<=" if at_end else "<")
 
     def _sign_by_discriminant(self, factor: Expr) -> str | None:
-        """Return the sign of a polynomial that is quadratic in some variable and has no two different zeros, because
-        its discriminant is never positive; None for other polynomials.
+        """Return the sign of ``factor``, if it is quadratic in some variable and has no two different zeros because its
+        discriminant is never positive; None for other polynomials.
         """
         for g in sorted(factor.free_symbols, key=sympy.default_sort_key):
             polynomial = Poly(factor, g)

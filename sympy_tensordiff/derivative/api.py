@@ -31,22 +31,20 @@ hooks.notations.update({EinsumProduct: to_einsum, sympy.Sum: to_native, sympy.Pr
 
 @overload
 def vjp(T: Scalar, wrt: TensorSymbol, cotangent: Scalar) -> TensorExpr:
-    """Return the pullback of ``T`` for the given ``cotangent``, with respect to one tensor ``wrt``: an expression of
-    its shape.
-    """
+    """Return the pullback of the ``cotangent`` of ``T`` to one tensor ``wrt``, an expression of its shape."""
 
 
 @overload
 def vjp(T: Scalar, wrt: Tensors, cotangent: Scalar) -> tuple[TensorExpr, ...]:
-    """Return a tuple with the pullback of ``cotangent`` for each of several tensors in ``wrt``, from one reverse sweep.
-    ``T`` is the value that is differentiated.
+    """Return a tuple with the pullback of the ``cotangent`` of ``T`` to each of the tensors ``wrt``, from one reverse
+    sweep.
     """
 
 
 @overload
 def vjp(T: Scalar, wrt: Expression | Variables, cotangent: Scalar) -> Any:
-    """Return the pullback of ``T`` for the given ``cotangent``, with respect to a scalar or to variables in SymPy's
-    notation; a tuple for several.
+    """Return the pullback of the ``cotangent`` of ``T`` to ``wrt``, a scalar or a variable in SymPy's notation; a tuple
+    for several variables.
     """
 
 
@@ -219,24 +217,24 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
 
 @overload
 def gradient(s: Scalar, wrt: TensorSymbol) -> TensorExpr:
-    """Return the gradient with respect to one tensor ``wrt``, an expression of its shape."""
+    """Return the gradient of the scalar ``s`` with respect to one tensor ``wrt``, an expression of its shape."""
 
 
 @overload
 def gradient(s: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]:
-    """Return a tuple with the gradients of ``s`` with respect to the tensors in ``wrt``, one for each, from one reverse
-    sweep.
-    """
+    """Return a tuple with the gradient of the scalar ``s`` for each of the tensors ``wrt``, from one reverse sweep."""
 
 
 @overload
 def gradient(s: Scalar, wrt: Expression | Variables) -> Any:
-    """Return the gradient for a scalar or for variables in SymPy's notation; a tuple for several."""
+    """Return the gradient of the scalar ``s`` with respect to ``wrt``, a scalar or a variable in SymPy's notation; a
+    tuple for several variables.
+    """
 
 
 @explained
 def gradient(s: Any, wrt: Any) -> Any:
-    """The gradient of a scalar: for each variable a tensor expression of its shape.
+    """The gradient of the scalar ``s``: for each variable in ``wrt`` a tensor expression of its shape.
 
     Parameters
     ----------
@@ -270,17 +268,19 @@ def gradient(s: Any, wrt: Any) -> Any:
 
 @overload
 def jacobian(T: Scalar, wrt: TensorSymbol) -> TensorExpr:
-    """Return the full derivative with respect to one tensor: the axes of ``T``, then those of ``wrt``."""
+    """Return the full derivative of ``T`` with respect to one tensor: the axes of ``T``, then those of ``wrt``."""
 
 
 @overload
 def jacobian(T: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]:
-    """Return a tuple with the full derivatives of ``T`` with respect to the tensors in ``wrt``, one for each."""
+    """Return a tuple with the full derivative of ``T`` for each of the tensors ``wrt``."""
 
 
 @overload
 def jacobian(T: Scalar, wrt: Expression | Variables) -> Any:
-    """Return the full derivative for a scalar or for variables in SymPy's notation; a tuple for several."""
+    """Return the full derivative of ``T`` with respect to ``wrt``, a scalar or a variable in SymPy's notation; a tuple
+    for several variables.
+    """
 
 
 @explained
@@ -359,13 +359,15 @@ hooks.derivative.register(_entry_derivative)
 
 @overload
 def hessian(s: Scalar, wrt: TensorSymbol) -> TensorExpr:
-    """Return the second derivative of the scalar ``s`` for one tensor ``wrt``, of shape ``wrt.shape + wrt.shape``."""
+    """Return the second derivative of the scalar ``s`` with respect to one tensor, of shape
+    ``wrt.shape + wrt.shape``.
+    """
 
 
 @overload
 def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]:
-    """Return the second derivative of the scalar ``s`` for several tensors as a tuple of rows of blocks, one block per
-    pair of tensors.
+    """Return the second derivative of the scalar ``s`` for several tensors ``wrt`` as a tuple of rows of blocks, one
+    block per pair of tensors.
     """
 
 
@@ -420,17 +422,23 @@ def hessian(s: Any, wrt: Any) -> Any:
 
 @overload
 def hvp(s: Scalar, wrt: TensorSymbol, v: Expression) -> TensorExpr:
-    """Return the Hessian with respect to one tensor, times ``v``: an expression of the shape of ``wrt``."""
+    """Return the Hessian of the scalar ``s`` with respect to one tensor, times ``v``: an expression of the shape of
+    ``wrt``.
+    """
 
 
 @overload
 def hvp(s: Scalar, wrt: Tensors, v: Sequence[Expression]) -> tuple[TensorExpr, ...]:
-    """Return the Hessian for several tensors, times the vectors ``v``, one per tensor: a tuple in the same order."""
+    """Return the Hessian of the scalar ``s`` for the tensors ``wrt``, times the vectors ``v``, one per tensor: a tuple
+    in the same order.
+    """
 
 
 @overload
 def hvp(s: Scalar, wrt: Expression | Variables, v: Scalar | Sequence[Scalar]) -> Any:
-    """Return the Hessian times ``v`` for a scalar or for variables in SymPy's notation; a tuple for several."""
+    """Return the Hessian of the scalar ``s`` with respect to ``wrt``, a scalar or a variable in SymPy's notation, times
+    ``v``; a tuple for several variables.
+    """
 
 
 @explained

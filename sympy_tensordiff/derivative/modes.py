@@ -66,7 +66,9 @@ def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves
 
 
 def _forward(work: Differentiation, leaf: Node) -> list[Node]:
-    """Return the simplified Jacobian with respect to `leaf` by forward mode, as the only node of a list."""
+    """Return the simplified Jacobian with respect to `leaf` by forward mode, as the only node of a list. ``work`` has
+    the graph and the function.
+    """
     return [work.simplified(work.forward_jacobian(leaf))]
 
 

@@ -228,7 +228,9 @@ def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _zero(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return 0, the cotangent of every argument of a step function or of a condition on values: D f / d a = 0."""
+    """Return 0, the cotangent of the argument at ``position`` of ``node``, a step function or a condition on values: D
+    f / d a = 0.
+    """
     return graph.zero
 
 

@@ -175,15 +175,17 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
 
         def rule(part: Node) -> Node:
-            """Apply the pullback rule of a node to `part`, a branch or term of its cotangent. Return the contribution
-            to the cotangent of one argument.
+            """Apply the pullback rule of the enclosing method's ``node`` to `part`, a branch or term of its cotangent.
+            Return the contribution to the cotangent of the argument at ``position``.
             """
             return pull(self.graph, node, part, position)
 
         return pull_through_choices(self.graph, cotangent, rule, certain=node.total or node in self._numbers)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Pass the cotangent of a sum, product or extremum over a range on to its body."""
+        """Pass the cotangent of `node`, a sum, product or extremum over a range, on to its body. ``rows`` are the
+        constraints under which it is valid.
+        """
         if node.op == "prod":
             variables, more, body, cotangent = product_pullback(self.graph, node, cotangent)
         else:

@@ -56,10 +56,8 @@ def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
     """Yield ``(operand, cotangent)`` for the operands of the einsum `node` that depend on a leaf (``is_active``). The
-    cotangent is the einsum of `cotangent` and the other operands: ``Pik,jk->Pij`` for the first operand of
-    ``ij,jk->ik``, where ``P`` are the `prefix` leading axes.
-
-    With `certain`, the operands are known to be finite.
+    cotangent is the einsum of `cotangent`, whose `prefix` leading axes are ``P``, and the other operands:
+    ``Pik,jk->Pij`` for the first operand of ``ij,jk->ik``. With `certain`, the operands are known to be finite.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -83,10 +81,10 @@ def _leave_one_out(
     certain: bool,
 ) -> Iterator[Contribution]:
     """Yield ``(operand, cotangent)`` for each operand of a product that depends on a variable (``is_active``). Its
-    cotangent is `known`, the cotangent of the product, times all other operands.
+    cotangent is `known`, the cotangent of the product, times all other operands. `outer` are the labels of the leading
+    axes of cotangents, ``extents`` maps labels to extents. With `certain`, all operands are finite.
 
-    `outer` are the labels of the leading axes of the cotangents; `certain` says that all operands are finite. Partial
-    products are shared, so that the work is linear in the number of operands.
+    Partial products are shared, so that the work is linear in the number of operands.
     """
     if not any(is_active(node) for node, _ in operands):
         return

@@ -160,7 +160,7 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
     """
 
     def is_closed(node: Node) -> bool:
-        """Return whether `node` can be computed outside of ``around``, the enclosing function's binder: it is not
+        """Return whether `node` can be computed outside of the enclosing function's binder ``around``: it is not
         ``around`` itself, and depends on no index that is in ``bound`` or that a binder around it binds.
         """
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)

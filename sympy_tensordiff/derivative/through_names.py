@@ -108,7 +108,7 @@ class ThroughNames:
 
 
 def _expressions_or_none(work: Differentiation, nodes: list[Node]) -> list[Any]:
-    """Return `nodes` as simplified expressions; None for those that are 0."""
+    """Return `nodes` as SymPy expressions, simplified by ``work``; None for those that are 0."""
     simplified = work.simplified_all(nodes)
     results = write_all(work.reader, simplified)
     return [None if _is_zero(work.graph, node) else result for node, result in zip(simplified, results, strict=True)]

@@ -299,9 +299,8 @@ class DaskFunction:
         return found
 
     def cost(self, itemsize: int | None = None, **sizes: int) -> BlockCost:
-        """Return the predicted number of tasks and bytes of a call at given sizes. No array is needed for it.
-
-        ``itemsize`` is the number of bytes of an entry; by default that of the last call, or 8.
+        """Return the predicted number of tasks and bytes of a call at given sizes, for entries of ``itemsize`` bytes
+        (by default as in the last call, or 8). No array is needed for it.
         """
         known_sizes, last = self._complete_sizes(sizes)
         itemsize = itemsize or last

@@ -216,8 +216,8 @@ class BlockKernel:
     # ------------------------------------------------------------------------ the expression of one block
 
     def _block_expression(self, part: PartialResult) -> Any:
-        """Return the formula of a partial result for one block. Indices in it count from the first index of the block,
-        and reads use the sliced inputs.
+        """Return the formula of the partial result ``part`` for one block. Indices in it count from the first index of
+        the block, and reads use the sliced inputs.
         """
         body = rebuild(part.value, self._shift_node)
         body = body.xreplace({index: index + loop.origin for index, _, loop in part.axes if loop})

@@ -159,10 +159,8 @@ def restrict_to_block(total: Any, body: Expr, loops: list[BlockLoop | None]) -> 
 
 
 def range_end(bounds: Bounds | None, side: str, binders: tuple[IndexRange, ...]) -> Expr | None:
-    """Return an end of the range ``bounds`` as an expression in the sizes: the lower end if ``side`` is "lows", the
-    upper one if it is "highs". None if there are no bounds, or the end is not a single form.
-
-    The symbols of the expression are those in the ends of ``binders``.
+    """Return an end of the range ``bounds`` as an expression in the symbols of ``binders``: the lower end if ``side``
+    is "lows", the upper one if it is "highs". None if there are no bounds, or the end is not a single form.
     """
     form = single_end([bounds], side) if bounds else None
     symbols = {variable_name(s): s for b in binders for end in b[1:] for s in end.free_symbols}

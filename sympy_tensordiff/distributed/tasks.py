@@ -85,7 +85,7 @@ def _make_dask_array(
 
 
 def _chunk_sizes(part: PartialResult, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-    """Return the chunk sizes of a partial result along each axis, in dask's format."""
+    """Return the chunk sizes of the partial result ``part`` along each axis, in dask's format."""
     return tuple(
         tuple(extent for _, extent in loop.grid(sizes)) or (0,) if loop else (evaluate_extent(n, sizes),)
         for _, n, loop in part.axes
@@ -187,11 +187,11 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Make the slice `cut` of the input (None: all of it) available to kernel tasks; tasks that this needs are
-        added at its first use. Return ``(slices, source)``: a kernel task reads ``source[slices]`` or, if ``slices`` is
+        """Make the slice `cut` of the input (None: all of it) available to the ``uses`` blocks that need it. ``ends``
+        is `cut` as a key. Return ``(slices, source)``: a kernel task reads ``source[slices]`` or, if ``slices`` is
         None, all of ``source``, an array or a task key.
 
-        ``ends`` is `cut` as a key, ``uses`` the number of blocks that need it.
+        Tasks that this needs are added at its first use.
         """
         if self.chunks:
             return None, self._join_chunks(cut, ends)

@@ -68,8 +68,9 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
 
 
 def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
-    """Draw the solutions of an index equation by their kernel coordinates z: the lattice of all z, the points that give
-    a solution inside of the index ranges, and the indices of this solution as text. ``axes`` is the matplotlib axes.
+    """Draw the solutions ``solved`` of the index equation of ``index_map`` by their kernel coordinates z: the lattice
+    of all z, the points that give a solution inside of the index ranges, and the indices of this solution as text.
+    ``axes`` is the matplotlib axes.
     """
     tight = make_frame(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
     margin = (1, 1, 0)
@@ -196,8 +197,9 @@ def _slope_sign(matrix: Sequence[Sequence[int]]) -> int:
 
 
 def _extra_points(solved: IndexSolutions | None) -> list[Point]:
-    """Return the points that a picture of an index map shows even outside of the index ranges: the particular solution
-    and, in most cases, the ends of the kernel basis vectors drawn from it. Return [] if there is no solution.
+    """Return the points that a picture of the solutions ``solved`` shows even outside of the index ranges: the
+    particular solution and, in most cases, the ends of the kernel basis vectors drawn from it. Return [] if there is no
+    solution.
 
     The ends are left out if two solutions in the ranges differ by a basis vector: the picture then shows the vector
     there.
@@ -232,8 +234,8 @@ def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
 def _draw_kernel_basis(
     canvas: _LatticeAxes, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]
 ) -> None:
-    """Draw each vector of the kernel basis as an arrow that starts at one of the points ``starts``, preferably such
-    that its ends are among the points ``inside``.
+    """Draw on ``canvas`` each vector of the basis ``kernel`` as an arrow that starts at one of the points ``starts``,
+    preferably such that its ends are among the points ``inside``.
     """
     best = set(inside)
 
@@ -274,13 +276,17 @@ def _tuple_text(point: Sequence[int]) -> str:
 
 
 def _kernel_names(solved: IndexSolutions) -> dict[int, str]:
-    """Return a dictionary from the number of each kernel coordinate to its name: z for a single one, else z1, z2, …."""
+    """Return a dictionary from the number of each kernel coordinate of the solutions ``solved`` to its name: z for a
+    single one, else z1, z2, ….
+    """
     count = len(solved.kernel)
     return {v: "z" if count == 1 else f"z{v + 1}" for v in range(count)}
 
 
 def _title_text(index_map: IndexMap, solved: IndexSolutions) -> str:
-    """Return the title: the equation of each axis, ``i - 2*j = -1``, and its solutions."""
+    """Return the title of a picture of ``index_map``: the equation of each axis, ``i - 2*j = -1``, and its solutions
+    ``solved``.
+    """
     names = dict(enumerate(index_map.names))
     pairs = zip(index_map.forms, solved.at, strict=True)
     return (

@@ -179,7 +179,9 @@ def _extremum_text(extremum: Extremum, names: Names) -> str:
 
 
 def constraint_text(condition: Constraint, names: Names) -> str:
-    """Return a constraint as text, ``k ≤ i + n - 1``, with subtracted terms on the other side."""
+    """Return the constraint ``condition`` as text, ``k ≤ i + n - 1``, with subtracted terms on the other side.
+    ``names`` maps variables to names.
+    """
     constant = condition.form.constant
     if condition.kind == "mod":
         rest = -constant % condition.modulus
@@ -235,7 +237,7 @@ def _einsum_text(node: Node) -> str:
 
 def _view_label(node: Node, names: Names) -> str:
     """Return the label of a view: a multiple, transpose, repetition or diagonal of a tensor or, without an operand, an
-    identity or constant tensor.
+    identity or constant tensor. ``names`` maps variables to names.
     """
     coefficient, inputs, output, extents = node.data
     if inputs:

@@ -180,7 +180,9 @@ def quote_dot(*lines: str) -> str:
 
 
 def check_size(clusters: Sequence[Cluster]) -> int:
-    """Return the number of nodes of a picture; raise `UnsupportedError` beyond `MAX_PICTURE_NODES`."""
+    """Return the number of nodes of a picture of the graphs ``clusters``; raise `UnsupportedError` beyond
+    `MAX_PICTURE_NODES`.
+    """
     size = sum(len(part.nodes) for part in clusters)
     if size > MAX_PICTURE_NODES:
         raise UnsupportedError(f"a picture of {size} nodes is larger than {MAX_PICTURE_NODES}: {ALTERNATIVES}")

@@ -269,7 +269,9 @@ class Products:
         return int(is_core(node) and is_separable(node)) or next(filter(None, ranks), 0)
 
     def work_in_order(self, operands: Sequence[Labelled], output: tuple[int, ...], extents: Extents) -> int:
-        """Return the number of multiplications of an einsum of ``operands`` in the best order of pairwise products."""
+        """Return the number of multiplications of an einsum of ``operands`` in the best order of pairwise products.
+        ``output`` are the labels of the result, ``extents`` maps labels to extents.
+        """
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
         inputs = [frozenset(label for label in labels if uses[label] > 1) for _, labels in operands]
@@ -323,8 +325,8 @@ def _volume(shape: Sequence[Affine]) -> Polynomial:
 
 
 def is_separable(core: Node) -> bool:
-    """Return whether an einsum is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None, :]``: its
-    operands form two or more groups that share no label.
+    """Return whether the einsum ``core`` is an outer product of independent factors, as in ``(A @ x)[:, None]*y[None,
+    :]``: its operands form two or more groups that share no label.
     """
     groups: list[set[int]] = []
     for labels in core.data.inputs:

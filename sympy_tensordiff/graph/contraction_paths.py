@@ -27,10 +27,11 @@ Of more operands, the first products are those of a greedy search.
 
 
 def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """Return the cheapest known order to multiply the operands, as pairs of their numbers. The ``inputs`` are numbered
-    0, 1, ..., and each product gets the next number.
+    """Return the cheapest known order to multiply operands with the labels ``inputs``, as pairs of their numbers. They
+    are numbered 0, 1, ..., and each product gets the next number. ``output`` are the labels of the result, ``sizes``
+    maps labels to extents.
 
-    A label that is not in the output occurs in two operands or more; `sizes` maps labels to extents.
+    A label that is not in the output occurs in two operands or more.
     """
     return _path_and_work(inputs, output, sizes)[0]
 
@@ -348,7 +349,7 @@ def _orders(
 
     def order(path: Path) -> Order:
         """Return the contraction path ``path`` as an `Order`, with its number of multiplications and the labels of its
-        products.
+        products. The operands are the enclosing function's ``inputs``.
         """
         products = tuple([product for _, product in products_of_path(inputs, output, path)])
         return Order(path, operation_count(inputs, output, sizes, path), products)
@@ -375,7 +376,9 @@ def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, s
 
 
 def _path_cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
-    """Return the number of multiplications of a contraction path, and the total number of entries of its products."""
+    """Return the number of multiplications of a contraction path, and the total number of entries of its products.
+    ``inputs`` are the labels of the operands, ``output`` those of the result; ``sizes`` maps labels to extents.
+    """
     entries = sum(count_entries(product, sizes) for _, product in products_of_path(inputs, output, path))
     return operation_count(inputs, output, sizes, path), entries
 

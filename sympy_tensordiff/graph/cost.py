@@ -47,10 +47,7 @@ class Cost(NamedTuple):
 
 
 def cost(graph: Graph, roots: Sequence[Node], hints: Hints | None = None) -> Cost:
-    """Return the cost of evaluating ``roots`` together.
-
-    `roots` are tensors and scalars, `hints` the sizes to plan for.
-    """
+    """Return the cost of evaluating the tensors and scalars ``roots`` together, at the expected sizes ``hints``."""
     return CostModel(graph, hints or Hints()).of(roots)
 
 

@@ -89,7 +89,9 @@ def relations(tree: Logic) -> Iterator[Any]:
 
 
 def conjuncts(tree: Logic) -> tuple[Logic, ...]:
-    """Return the operands of a conjunction made by `logic`; another condition is returned as the only element."""
+    """Return the operands of ``tree``, a conjunction made by `logic`; another condition is returned as the only
+    element.
+    """
     return tree[1:] if isinstance(tree, tuple) and tree[0] is sympy.And else (tree,)
 
 

@@ -302,7 +302,7 @@ class Recognition:
         return [(self._contract(inner, output), output), *outer, *counts]
 
     def _add_products(self, terms: Sequence[LabelledOperands]) -> LabelledOperands:
-        """Return the sum of several labelled products as one labelled operand."""
+        """Return the sum of the labelled products ``terms`` as one labelled operand."""
         labels = self._common_axes(terms)
         return [(self.graph.add([self._with_axes(term, labels) for term in terms]), labels)]
 

@@ -83,7 +83,8 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
     """Return a dictionary from nonlinear relations between indices in `condition`, such as ``i**2 < 9``, to equivalent
-    combinations of linear ones, the shortest first. Relations without such a combination are left out.
+    combinations of linear ones, the shortest first. ``is_linear(expr)`` tests a side of a relation; ``integers`` count
+    as indices. Relations without such a combination are left out.
     """
     given: dict[Any, Any] = {}
     for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):

@@ -41,8 +41,9 @@ from sympy_tensordiff.graph.unit_labels import with_diagonals_inside, without_un
 def in_pairs(
     graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = (), shares: bool = True
 ) -> list[Node]:
-    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order (as a
-    contraction path). Nodes in ``known`` are computed already and stay. Without `shares`, no einsum reuses another one.
+    """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order for the
+    expected sizes ``hints``. Nodes in ``known`` are computed already and stay. Without `shares`, no einsum reuses
+    another one.
     """
     narrow = with_diagonals_inside(graph, without_unit_labels(graph, roots, known), known)
     products: Products | None = None
@@ -107,8 +108,9 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Find sums of matrices that are now computed as whole arrays, although a product with such a sum was
-        multiplied out. Add them to ``built``, and return whether there are any: then all einsums must be split again.
+        """Find sums of matrices that ``roots`` now compute as whole arrays, although a product with such a sum was
+        multiplied out. Add them to ``self.built``, and return whether there are any: then all einsums must be split
+        again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -239,8 +241,9 @@ class _Pairing(TermProducts):
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Split an einsum into products of two operands, in the cheapest order. Return ``(work, new node)``, where
-        ``work`` is the number of multiplications.
+        """Split an einsum of ``operands`` into products of two, in the cheapest order. Return ``(work, new node)``,
+        where ``work`` is the number of multiplications. ``output`` are the labels of the result, ``extents`` maps
+        labels to extents.
         """
         found = cofactor_direction(operands, output)
         if found is not None:
@@ -287,8 +290,10 @@ class _Pairing(TermProducts):
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
         """Split an einsum of `tensors` that sums over labels into products of two tensors, in the cheapest order.
-        Return ``(work, new node)``. A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and
-        a sum ``M`` may be multiplied out.
+        Return ``(work, new node)``. ``output`` are the labels of the result, ``extents`` maps labels to extents.
+
+        A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and a sum ``M`` may be
+        multiplied out.
 
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
@@ -401,9 +406,9 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return the labels of an einsum over which it is best to sum last: labels ``i`` of inverses ``inv(A)[i, j]``. The
-    product over ``j`` is then the solution of a linear system with the matrix A. ``uses`` counts the uses of each
-    label.
+    """Return the labels of an einsum of ``operands`` over which it is best to sum last: labels ``i`` of inverses
+    ``inv(A)[i, j]``. The product over ``j`` then solves a linear system with the matrix A. ``uses`` counts the uses of
+    each label, ``output`` are the labels of the result.
 
     This needs a label ``i`` that no other operand has, and a ``j`` of one other operand, or of vectors only.
 

@@ -82,8 +82,9 @@ class TermProducts(SumParts):
     def split_in_order(
         self, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Split an einsum into products of two operands, in the order with the fewest multiplications. Return ``(number
-        of multiplications, node)``.
+        """Split an einsum of ``operands`` into products of two, in the order with the fewest multiplications. Return
+        ``(number of multiplications, node)``. ``output`` are the labels of the result, ``extents`` maps labels to
+        extents.
         """
 
     @abstractmethod

@@ -447,7 +447,7 @@ def _is_case(guard: Node) -> bool:
 
 
 def _test_of(choice: Node) -> Any:
-    """Return the constraints of a guard, or the condition of a select."""
+    """Return the constraints of ``choice`` if it is a guard, or its condition if it is a select."""
     return choice.data if choice.op == "guard" else choice.args[0]
 
 

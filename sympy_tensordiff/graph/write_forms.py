@@ -194,9 +194,9 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, bound_symbols: BoundSymbols) -> tuple[Any, Any]:
-        """Return ``(left, right)``, the sides of an equation as SymPy expressions, with its leading term alone on the
-        left: ``Eq(i, n - j)``. The other terms with the sign of the leading term stay on the left, too, if the terms of
-        opposite sign are not only sizes: ``Eq(i + j, k)``.
+        """Return ``(left, right)``, the sides of the equation ``row`` as SymPy expressions, with its leading term alone
+        on the left: ``Eq(i, n - j)``. The other terms with the sign of the leading term stay on the left, too, if the
+        terms of opposite sign are not only sizes: ``Eq(i + j, k)``.
         """
         (lead, *others), constant = self.terms(row.form, bound_symbols)
         sign = 1 if lead[0] > 0 else -1
@@ -209,7 +209,7 @@ class Forms:
         return _signed_sum(left, sign), _signed_sum(right, sign)
 
     def condition(self, row: Constraint, bound_symbols: BoundSymbols) -> Any:
-        """Return an inequality or a congruence as a SymPy condition."""
+        """Return the inequality or congruence ``row`` as a SymPy condition."""
         if row.kind == "mod":
             remainder = self.remainder(row.form - row.form.constant, Affine.of(row.modulus), bound_symbols)
             return sympy.Eq(remainder, -row.form.constant % row.modulus, evaluate=False)

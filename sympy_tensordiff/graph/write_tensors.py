@@ -98,9 +98,7 @@ def write_einsum(
     node: Node, operands: Sequence[WrittenOperand], extents: Sequence[Any], names: Mapping[int, str]
 ) -> Any:
     """Return the expression of an einsum `node`, whose `operands` are already written: an `EinsumProduct`, element-wise
-    product or filled tensor.
-
-    ``extents`` are those of the labels of the output, ``names`` are preferred letters for labels.
+    product or filled tensor. ``extents`` are the extents of its output, ``names`` maps labels to preferred letters.
     """
     scalars = [expr for expr, labels in operands if not labels]
     tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_operand_key)

@@ -73,7 +73,8 @@ def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
     """Return ``rows`` with floors that contain ``variable`` rewritten as inequalities, so that the bounds of a loop
-    over ``variable`` can be read from them. Raise LoopBoundError if a floor cannot be rewritten.
+    over ``variable`` can be read from them. Raise LoopBoundError if a floor cannot be rewritten. ``known`` are
+    constraints that hold.
     """
     result: list[Constraint] = []
     for row in rows:
@@ -85,7 +86,7 @@ def system_without_quotients(
 
 
 def _no_bound(row: Constraint) -> LoopBoundError:
-    """Return the error for a constraint that no loop bound can express, because of a floor in it."""
+    """Return the error for the constraint ``row`` that no loop bound can express, because of a floor in it."""
     return LoopBoundError(
         "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside an index: split the sum "
         "by the remainder, e.g. write i = 2*k + l with l = 0, 1",

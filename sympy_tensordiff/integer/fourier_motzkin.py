@@ -140,8 +140,8 @@ def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: 
 
 
 def _with_affine_occurrences(rows: Iterable[Constraint], variables: Collection[Variable]) -> tuple[Constraint, ...]:
-    """Return the constraints that contain ``variables`` only linearly, not in congruences or inside of floors and other
-    nonlinear terms.
+    """Return the constraints of ``rows`` that contain ``variables`` only linearly, not in congruences or inside of
+    floors and other nonlinear terms.
     """
     return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 

@@ -236,8 +236,8 @@ def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
 
 
 def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return ``rows`` with the constants of inequalities rounded to the values that equations and congruences allow:
-    ``i >= 4`` for ``i >= 3`` and even i. None if these have no solution.
+    """Return ``rows`` with the constants of inequalities rounded to the values that equations and congruences, also in
+    ``facts``, allow: ``i >= 4`` for ``i >= 3`` and even i. None if these have no solution.
     """
     equations = tuple(row for row in (*(rows or ()), *facts) if row.kind != "ge")
     if not rows or not equations:

@@ -30,7 +30,8 @@ def atoms_in(forms_and_rows: Iterable[Affine | Constraint]) -> frozenset[Variabl
 
 
 def linear(parts: Iterable[Affine | Constraint]) -> bool:
-    """Return whether no form or row contains a nonlinear term (`Compound`): no floor, maximum, product or tensor entry.
+    """Return whether none of ``parts``, forms or constraints, contains a nonlinear term (`Compound`): no floor,
+    maximum, product or tensor entry.
 
     >>> i = Affine.variable("i")
     >>> linear([Constraint("ge", i - 3)]), linear([i, i + Affine.variable(Quotient(i, 2))])
@@ -42,7 +43,9 @@ def linear(parts: Iterable[Affine | Constraint]) -> bool:
 
 
 def substitute_all(forms_or_rows: Iterable[FormOrRow], mapping: Mapping[Variable, Affine]) -> tuple[FormOrRow, ...]:
-    """Return the forms or rows with all variables of ``mapping`` replaced at once."""
+    """Return ``forms_or_rows`` with all variables of ``mapping`` replaced by its forms, at once: ``{i: j, j: i}``
+    exchanges i and j.
+    """
     return tuple([part.substitute(mapping) for part in forms_or_rows])
 
 
@@ -90,7 +93,8 @@ def positive_rows(forms: Iterable[Affine]) -> tuple[Constraint, ...]:
 
 
 def unit_bounds_of(variable: Variable, rows: Iterable[Constraint]) -> tuple[list[Affine], list[Affine]]:
-    """Return ``(lower bounds, upper bounds)`` of a variable from the constraints in which its coefficient is 1 or -1.
+    """Return ``(lower bounds, upper bounds)`` of ``variable`` from those constraints of ``rows`` in which its
+    coefficient is 1 or -1.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> unit_bounds_of("i", [Constraint("ge", i - 1), Constraint("ge", n - i), Constraint("ge", 9 - 2 * i)])

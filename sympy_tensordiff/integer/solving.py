@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import gcd
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from . import smith
 from .affine import Affine, Compound, Constraint, Quotient, Variable, quotient
@@ -20,8 +20,15 @@ from .lattice import dot, negated, shortened
 from .products import SymbolicQuotient, quotient_by, quotients_in, times
 from .rows import linear, normalise_rows, partition, remainders, substitute_all
 
-Solution = tuple[list[int], dict[Variable, Affine], tuple[Constraint, ...]]
-"""The variables that remain, the values of the others, and the remaining rows, see `solve_equations`."""
+
+class Solution(NamedTuple):
+    """The integer solutions of equations: the variables that ``remain``, the ``values`` of the others in terms of
+    these, and the remaining constraints ``rows``, see `solve_equations`.
+    """
+
+    remain: list[int]
+    values: dict[Variable, Affine]
+    rows: tuple[Constraint, ...]
 
 
 class VariableNames(Protocol):
@@ -38,11 +45,12 @@ MAX_RESIDUES = 16
 
 
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
-    """Solve all equations and congruences in ``rows`` for ``variables`` over the integers; None if they have no
-    solution.
+    """Solve all equations and congruences in ``rows`` for ``variables`` over the integers. Return a `Solution`:
+    remaining variables, the values of the others, and the remaining constraints; None if there is no solution.
+    ``names`` makes new variables for the free ones.
 
-    Return ``(remaining, mapping, rows)``: the variables to sum over, new ones among them; the others in terms of these;
-    and constraints: only inequalities contain a remaining variable, while equations and congruences are guards.
+    The remaining variables are those to sum over, new ones among them. Of the constraints, only inequalities contain a
+    remaining variable, while equations and congruences are guards.
     """
     remaining = list(variables)
     mapping: dict[Variable, Affine] = {}
@@ -50,7 +58,7 @@ def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterab
     while current is not None:
         step = _solving_step(names, remaining, current)
         if step is None:
-            return remaining, mapping, current
+            return Solution(remaining, mapping, current)
         new, current, remaining = step
         mapping = {v: form.substitute(new) for v, form in mapping.items()} | new
         current = normalise_rows(substitute_all(current, new))
@@ -58,13 +66,20 @@ def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterab
 
 
 FloorQuotient = Quotient | SymbolicQuotient
-Step = tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]]
-"""A substitution, the rows to make it in, and the remaining variables."""
+
+
+class Step(NamedTuple):
+    """A step in solving equations: a ``substitution``, the ``rows`` to make it in, and the remaining ``variables``."""
+
+    substitution: dict[Variable, Affine]
+    rows: tuple[Constraint, ...]
+    variables: list[int]
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Make one step in solving ``rows`` for the variables in ``kept``, by one equation or congruence. Return
-    ``(substitution, rows, variables)``, with which the caller goes on, or None if nothing is left to solve.
+    """Make one step in solving ``rows`` for the variables in ``kept``, by one equation or congruence. Return it as a
+    `Step`: a substitution, and the rows and variables with which the caller goes on; None if nothing is left to solve.
+    ``names`` makes new variables.
 
     The caller has to apply the substitution to the rows; the variables are the remaining ones, new ones included.
     """
@@ -72,12 +87,12 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint,
     for row in inner:
         if row.kind == "mod" and not depends_only_indirectly(row.form, kept):  # form == modulus * t
             t = names.fresh(_name_of_new_variable(names, kept, row.form))
-            return {}, _replace_row(rows, row, Constraint("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
+            return Step({}, _replace_row(rows, row, Constraint("eq", row.form - Affine({t: row.modulus}))), [*kept, t])
     for form in _forms_equal_to_zero(inner):
         for v in kept:
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 value = Affine({v: 1}) - form * c
-                return {v: value}, rows, [w for w in kept if w != v]
+                return Step({v: value}, rows, [w for w in kept if w != v])
     for row in () if linear(inner) else inner:
         tested = variables_in_indirect_indices(
             row.form
@@ -89,14 +104,14 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint,
                 if digits is not None:
                     mapping, definition, new = digits
                     rows = tuple(other for row in rows for other in _in_terms_of_quotient(row, floor, t))
-                    return mapping, (*rows, *definition), [*(v for v in kept if v not in mapping), *new]
-                return {floor: Affine.variable(t)}, (*rows, *floor.definition()), [*kept, t]
+                    return Step(mapping, (*rows, *definition), [*(v for v in kept if v not in mapping), *new])
+                return Step({floor: Affine.variable(t)}, (*rows, *floor.definition()), [*kept, t])
     # An equation that multiplies an index by a symbol stays until an enclosing sum contributes a unit pivot.
     equations = _linear_equations(inner, kept)
     for row in equations:
         divided = _divide_by_content(row, kept)
         if divided is not None:
-            return {}, _replace_row(rows, row, *divided), kept
+            return Step({}, _replace_row(rows, row, *divided), kept)
     return _smith_step(names, kept, rows, equations) if equations else None
 
 
@@ -195,9 +210,9 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Return the congruence and the smaller equation into which an equation splits if a number divides all coefficients
-    of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
-    does.
+    """Return the congruence and the smaller equation into which the equation ``row`` splits if a number divides all
+    coefficients of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None
+    if no number does.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
@@ -220,8 +235,9 @@ def _exact_quotient(form: Affine, divisor: int) -> Affine:
 def _smith_step(
     names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
 ) -> Step:
-    """Solve ``equations`` for the variables ``kept``, all at once, by the Smith normal form of their matrix. Return the
-    substitution, the rows with the conditions for a solution, and the remaining variables, new free ones included.
+    """Solve ``equations`` for the variables ``kept``, all at once, by the Smith normal form of their matrix. Return a
+    `Step`, whose rows contain the conditions for a solution, and whose variables contain the free ones that ``names``
+    made.
     """
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
@@ -229,7 +245,9 @@ def _smith_step(
     solution = smith.solve(matrix, len(unknowns))
 
     def times_right_sides(row: Sequence[int]) -> Affine:
-        """Return the sum of ``row[n]*b[n]`` over the equations n, where ``b[n]`` is the right side of an equation."""
+        """Return the sum of ``row[n]*right[n]`` over n; the enclosing function's ``right`` has the right sides of the
+        equations.
+        """
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 
     values = [Affine() for _ in unknowns]
@@ -244,7 +262,7 @@ def _smith_step(
     conditions += [Constraint("eq", times_right_sides(row)) for row in solution.equations]
     rest = tuple(row for row in rows if row not in equations) + tuple(conditions)
     others = [v for v in kept if v not in unknowns]
-    return dict(zip(unknowns, values, strict=True)), rest, [*others, *new]
+    return Step(dict(zip(unknowns, values, strict=True)), rest, [*others, *new])
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:

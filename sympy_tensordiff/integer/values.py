@@ -192,8 +192,8 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return ``rest`` without its first term ``v`` for which ``0 <= v < factor``, such as the remainder of a division
-    by ``factor``; unchanged if it has none.
+    """Return the form ``rest`` without its first term ``v`` (of coefficient 1) with ``0 <= v < factor``, such as the
+    remainder of a division by ``factor``; unchanged if it has none. ``known`` are constraints that hold.
     """
     for v, c in rest.terms:
         remainder = Affine({v: 1})
@@ -228,8 +228,8 @@ MAX_COUNTED_BOUNDS = 4
 
 
 def length_of_range(limit: Bounds) -> Affine | None:
-    """Return the number of values of a loop as a form, 0 or negative if it is empty. None if there are more than
-    `MAX_COUNTED_BOUNDS` bounds.
+    """Return the number of values of a loop with the bounds ``limit`` as a form, 0 or negative if it is empty. None if
+    there are more than `MAX_COUNTED_BOUNDS` bounds.
     """
     if len(limit.lows) + len(limit.highs) > MAX_COUNTED_BOUNDS:
         return None

@@ -331,8 +331,8 @@ def parse_letters(node: Tree) -> Subscripts:
 
 
 def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
-    """Return what is wrong with the comma or arrow ``character`` after the letters ``groups``, as text; "" if nothing
-    is.
+    """Return what is wrong with the comma or arrow ``character`` after the letters ``groups`` of a product with
+    ``operands`` operands, as text; "" if nothing is.
     """
     if character == "-":
         return (

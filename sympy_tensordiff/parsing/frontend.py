@@ -285,7 +285,7 @@ def token_text(token: Token) -> str:
 
 
 def _describe_expected(language: Language, expected: set[str]) -> str:
-    """Return in words which tokens are allowed instead, from the grammar's terminals ``expected``."""
+    """Return in words which tokens ``language`` allows at an error: those of the grammar's terminals ``expected``."""
     words = []
     for group, word, covered in language.groups:
         if group <= expected:

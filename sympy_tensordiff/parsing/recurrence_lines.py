@@ -186,11 +186,9 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step, as an expression in the states before it (``variables``)
-        and in the current rows of sequences (``rows``, which gets new ones). ``values`` caches it. Raise an error if it
-        depends on itself.
-
-        `is_reversed` says that the recurrence runs backwards in time.
+        """Return the value of `name` after the current step, an expression in the states before it (``variables``) and
+        the current rows of sequences (``rows``, which gets new ones). ``values`` caches values. With ``is_reversed``,
+        the recurrence runs backwards in time. Raise an error if the value depends on itself.
         """
         if name not in values:
             values[name] = None
@@ -241,18 +239,17 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time
-        become ``variables``. A sequence read at the current time becomes a row variable, which is added with the
-        sequence to ``rows``.
+        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time (the
+        next one if ``is_reversed``) become ``variables``. A sequence read at the current time becomes a row variable,
+        added with the sequence to ``rows``. ``rest`` are the indices after the time on the left side.
 
-        ``rest`` are the indices after the time on the left side. ``values`` caches the values of names at the current
-        time.
+        ``values`` caches the values of names at the current time.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
         def row(key: str, sequence: Any) -> Any:
-            """Return the variable that stands for the current row of `sequence`. The first use of `key`, its name in
-            the text, creates it.
+            """Return the variable for the current row of `sequence`, stored in the enclosing method's ``rows``. The
+            first use of `key`, its name in the text, creates it.
             """
             if key not in rows:
                 name = plain_name(key.rpartition("@")[0])

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def differentiate(
     expression: Expr, wrt: Expr, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
 ) -> NDArray[np.object_]:
-    """Return the Jacobian at ``values`` as an object array: axes of the value first, of ``wrt`` last.
+    """Return the Jacobian of ``expression`` at ``values`` as an object array: axes of the expression first, of ``wrt``
+    last.
 
     `values` and `sizes` are those of `evaluate`.
 
@@ -43,8 +44,8 @@ def derivative(
     *,
     total: bool = False,
 ) -> NDArray[np.object_]:
-    """Return the derivative with respect to ``variables``, one after the other, as an object array. Its last axes are
-    those of the variables, in this order. With `total`, reads out of bounds are 0.
+    """Return the derivative of ``expression`` at ``values`` with respect to ``variables``, one after the other, as an
+    object array. Its last axes are those of the variables, in this order. With `total`, reads out of bounds are 0.
     """
     with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [
@@ -74,9 +75,9 @@ def hvp(
     *,
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
-    """Return, for each variable in `directions`, the gradient of a scalar with respect to it, and the derivative of
-    this gradient along all directions. `directions` maps variables to arrays with their shapes. With ``total``, reads
-    out of bounds are 0.
+    """Return, for each variable in `directions`, the gradient of the scalar ``expression`` at ``values`` with respect
+    to it, and the derivative of this gradient along all directions. `directions` maps variables to arrays with their
+    shapes. With ``total``, reads out of bounds are 0.
 
     `values`, `sizes` and `total` are those of `evaluate`.
     """
@@ -114,9 +115,9 @@ def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
 
 
 def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) -> tuple[int, ...]:
-    """Replace the values of the variable ``wrt`` by dual numbers, and return its shape. ``level`` is 1 for first
-    derivatives; the function `seed` gives each entry its differentials. Raise `ArgumentError` if ``wrt`` has no value
-    or no derivative.
+    """Replace the values of the variable ``wrt`` in ``interpreter`` by dual numbers, and return its shape. ``level`` is
+    1 for first derivatives; the function `seed` gives each entry its differentials. Raise `ArgumentError` if ``wrt``
+    has no value or no derivative.
     """
     if isinstance(wrt, TensorSymbol) and wrt.dtype is int:
         raise ArgumentError(f"{wrt} is a tensor of integers: there is no derivative with respect to it")

@@ -184,7 +184,9 @@ def power(base: Number, exponent: Number) -> Number:
 
 
 def _power_slope(n: int, arguments: Sequence[Number]) -> Number:
-    """Return the partial derivative of a power with respect to the base (``n`` 0) or the exponent (1)."""
+    """Return the partial derivative of ``base**exponent`` with respect to the base (``n`` 0) or the exponent (1);
+    ``arguments`` are the base and the exponent.
+    """
     base, exponent = arguments
     if n == 0:
         return 0 if is_exact_zero(exponent) else multiply(exponent, power(base, add(exponent, -1)))

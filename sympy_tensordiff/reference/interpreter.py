@@ -204,8 +204,8 @@ class Interpreter:
         shape_at, total = self.compile_shape(tensor), self.total
 
         def read(env: SymbolValues, position: tuple[int, ...]) -> Number:
-            """Return the entry at ``position``. If it is out of bounds, raise `OutOfShapeError`, or return 0 if
-            ``total`` is set.
+            """Return the entry at ``position``, for the values ``env`` of symbols. If it is out of bounds, raise
+            `OutOfShapeError`, or return 0 if the interpreter was made with ``total``.
             """
             shape = shape_at(env)
             for index, extent in zip(position, shape, strict=True):
@@ -218,7 +218,9 @@ class Interpreter:
         return read
 
     def array(self, node: Expr, env: SymbolValues) -> ObjectArray:
-        """Return all entries of a tensor; for a scalar an array without axes."""
+        """Return all entries of the tensor ``node`` at the values ``env`` of symbols; for a scalar an array without
+        axes.
+        """
         if type(node) in TENSOR_RULES:
             if node not in self._arrays_of_nodes:
                 self._arrays_of_nodes[node] = _memoise(node, lambda env: TENSOR_RULES[type(node)](self, node, env))

@@ -61,8 +61,8 @@ def _compile_constant(compile_: CompileSubexpression, node: Expr) -> Compiled:
 
 
 def _compile_product(compile_: CompileSubexpression, node: Expr) -> Compiled:
-    """Return a function that evaluates a product. If a factor is 0 because of a condition on indices, the result is 0
-    and the other factors are not evaluated.
+    """Return a function that evaluates the product `node`, whose factors ``compile_`` compiles. If a factor is 0
+    because of a condition on indices, the result is 0 and the other factors are not evaluated.
     """
     factors = [compile_(arg) for arg in node.args]
     choices = [factor for factor, arg in zip(factors, node.args, strict=True) if _is_index_condition_factor(arg)]
@@ -95,8 +95,8 @@ def _depends_on_indices_only(condition: Basic) -> bool:
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: SymbolValues) -> bool:
-    """Return whether some condition has the truth value ``decisive``, which decides an "and" or "or". If none has,
-    raise the first out-of-bounds error that occurred.
+    """Return whether some condition has the truth value ``decisive`` at the values ``env`` of symbols; it then decides
+    an "and" or "or". If none has, raise the first out-of-bounds error that occurred.
     """
     error_of_read = None
     for condition in conditions:
@@ -117,7 +117,7 @@ def _compile_piecewise(compile_: CompileSubexpression, node: Expr) -> Compiled:
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
     def run(env: SymbolValues) -> Number:
-        """Return the value of the first branch whose condition is true."""
+        """Return the value of the first branch whose condition is true at the values ``env`` of symbols."""
         for value, condition in pieces:
             if condition(env):
                 return value(env)
@@ -143,7 +143,7 @@ def _extremum_rule(direction: int) -> ScalarRule:
     """Return the rule that compiles ``Max`` (``direction`` 1) or ``Min`` (-1) to a Python function."""
 
     def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
-        """Return a function that evaluates the maximum or minimum `node`."""
+        """Return a function that evaluates the maximum or minimum `node`, whose arguments ``compile_`` compiles."""
         arguments = [compile_(arg) for arg in node.args]
         literal = [bool(arg.is_number) for arg in node.args]
         return lambda env: duals.extremum([a(env) for a in arguments], literal, direction)
@@ -214,8 +214,8 @@ def _compile_function_call(compile_: CompileSubexpression, node: Expr) -> Compil
 
 
 def _evaluate_at_floats(function: Any, numbers: Sequence[Number]) -> Number:
-    """Return the value of a SymPy function at 30-digit floats, by mpmath or SymPy; NaN if it is complex. Raise
-    `UnsupportedError` if neither can evaluate it.
+    """Return the value of a SymPy function at ``numbers``, 30-digit floats, by mpmath or SymPy; NaN if it is complex.
+    Raise `UnsupportedError` if neither can evaluate it.
     """
     # For speed only: SymPy evaluates the other functions.
     record = record_of(function)

@@ -62,8 +62,9 @@ TensorRule: TypeAlias = Callable[[EntryInterpreter, Any, SymbolValues], ObjectAr
 def _compute_elementwise(
     interpreter: EntryInterpreter, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: SymbolValues
 ) -> ObjectArray:
-    """Return the array of ``function`` applied to the entries of `nodes`; scalars are broadcast. A division by 0 gives
-    the entry NaN and no error, since a `Piecewise` may not use it.
+    """Return the array of ``function`` applied to the entries of `nodes`, which ``interpreter`` evaluates at the values
+    ``env`` of symbols; scalars are broadcast. A division by 0 gives the entry NaN and no error, since a `Piecewise` may
+    not use it.
     """
     arrays = [interpreter.array(node, env) for node in nodes]
     shapes = {array.shape for array in arrays if array.ndim}
@@ -234,7 +235,7 @@ def _count_inversions(numbers: Sequence[int]) -> int:
 
 
 def inverse(matrix: ObjectArray) -> ObjectArray:
-    """Return the inverse as the adjugate over the determinant.
+    """Return the inverse of ``matrix`` as the adjugate over the determinant.
 
     Raise `ArgumentError` if the matrix is singular.
     """

@@ -217,9 +217,9 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` into cases by its outermost guards. For each case, yield the reads of integer tensors in its
-        conditions, and then ``(case, context)``: the guarded node, and the context `around` with these conditions
-        added.
+        """Split `node` into cases by its outermost guards, together with the loop conditions `tests`. For each case,
+        yield the reads of integer tensors in its conditions, and then ``(case, context)``: the guarded node, and the
+        context `around` with these conditions added.
 
         `tests` are constraints of the loops around `node` that are tested together with the conditions.
 

@@ -405,7 +405,9 @@ def nest(
 
 
 def _text_of_part(graph: Graph, part: Any) -> str:
-    """Return the text of a variable or constraint for an error message; different variables get different names."""
+    """Return the text of ``part``, a variable or constraint, for an error message; different variables get different
+    names.
+    """
     if not isinstance(part, Constraint):
         return str(graph.names[part])
     names: dict[Variable, str] = {}

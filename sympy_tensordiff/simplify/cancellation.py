@@ -476,8 +476,8 @@ class _Rewriter:
         return None
 
     def functions_less_number(self, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum of functions and a number that cancel, ``2*cos(u) + cos(v) - 3``, as ``2*(cos(u) - 1) + (cos(v)
-        - 1)``, with a rule applied to each difference; None for other sums.
+        """Return the sum of ``terms``, functions and a number that cancel, as a sum of differences with a rule applied
+        to each: ``2*(cos(u) - 1) + (cos(v) - 1)`` for ``2*cos(u) + cos(v) - 3``; None for other sums.
         """
         graph = self.graph
         numbers = [term.factor for term in terms if term.base is graph.one]
@@ -708,7 +708,7 @@ class _Rewriter:
         graph = self.graph
 
         def difference_of_values(function: Any, sign: int) -> Node:
-            """Return ``function(sign*u) - function(sign*v)``."""
+            """Return ``function(sign*u) - function(sign*v)`` for the enclosing function's ``u`` and ``v``."""
             one, other = (graph.call(function, (graph.scale(sign, at),)) for at in (u, v))
             return graph.add((one, graph.neg(other)))
 

@@ -49,9 +49,9 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once.
-    Operations on whole tensors are unchanged; scalar expressions that read entries of them are rewritten only if
-    ``mixed``.
+    """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once. With
+    ``for_readers``, common divisors are taken out, too. Operations on whole tensors are unchanged; scalar expressions
+    that read entries of them are rewritten only if ``mixed``.
 
     With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
     Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,
@@ -250,8 +250,8 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
     signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
 
     def length(front: int | Fraction) -> int:
-        """Return how many characters the numbers take in print after `front` is taken out: those of `front` itself, and
-        those of each coefficient divided by it.
+        """Return how many characters the enclosing function's numbers ``signs`` take in print after ``front`` is taken
+        out: those of ``front`` itself, and those of each number divided by it.
         """
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 
@@ -268,7 +268,8 @@ def _signs_of(number: int | Fraction, is_sum: bool) -> int:
 
 def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
     """Return ``-choice`` for the select `choice` without a minus sign in front: in each branch a difference is swapped,
-    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither.
+    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither. ``uses`` counts the
+    uses of nodes.
     """
     values = []
     for value in choice.args[1:]:

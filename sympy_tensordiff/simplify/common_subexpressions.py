@@ -369,8 +369,8 @@ class Parts:
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
 
     def _without_equal_data(self, rows: Rows, bound: frozenset[int]) -> Rows:
-        """Return the constraints `rows` after variables that equal an entry of an integer tensor, as in ``p == a[t]``,
-        are replaced by this entry; what the other constraints imply is left out.
+        """Return the constraints `rows` with variables replaced by entries of integer tensors that equal them, as in
+        ``p == a[t]``; constraints that the others imply are left out. Variables in ``bound`` are not replaced.
         """
         for row in sorted(row for row in rows if row.kind == "eq" and row.form.compounds()):
             for v, c in row.form.terms:
@@ -494,8 +494,8 @@ class Parts:
         return self._key(node) or node
 
     def _parts_to_name(self, roots: Sequence[Node], forced: set[Key]) -> list[NamedPart]:
-        """Return the subexpressions to be named: those in `forced` (the user's wishes), and those used often enough to
-        pay. Inner ones come first.
+        """Return the subexpressions of ``roots`` to be named: those in `forced` (the user's wishes), and those used
+        often enough to pay. Inner ones come first.
         """
         first: dict[Key | Node, Node] = {}
         for node in self._nodes:

@@ -139,8 +139,8 @@ def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
 
 
 def has_usable_guard(graph: Graph, variables: Sequence[int], rows: Sequence[Constraint], body: Node) -> bool:
-    """Whether a term of `body` has a guard that a sum over `variables` could use as a loop bound, such as ``[j < i]``
-    for ``j``.
+    """Return whether a term of `body` has a guard that a sum over `variables`, in the range ``rows``, could use as a
+    loop bound, such as ``[j < i]`` for ``j``.
 
     Guards that consist of tests of data do not count: they have to stay in the body.
     """

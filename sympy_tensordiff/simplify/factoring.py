@@ -474,7 +474,7 @@ def _term(graph: Graph, node: Node) -> ContractionParts:
 
 
 def _scalars_of(part: Node) -> list[Node]:
-    """Return the scalar operands of a contraction; [] for other nodes."""
+    """Return the scalar operands of the contraction ``part``; [] for other nodes."""
     return [arg for arg in part.args if not arg.shape] if is_core(part) else []
 
 

@@ -253,8 +253,8 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of integer tensors that occur in the indices of a computed tensor, such as ``p`` in
-    ``[x[p[i]]]_i[j]``. Only computed tensors are searched of which single entries or diagonals are read.
+    """Return the names of integer tensors in ``roots`` that occur in the indices of a computed tensor, such as ``p`` in
+    ``[x[p[i]]]_i[j]``. Only those computed tensors are searched of which single entries or diagonals are read.
     """
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]

@@ -323,8 +323,8 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
 
 
 def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
-    """Return a sum with ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose terms nearly cancel for large u, in terms of
-    `erfcx_slope`; None for other sums.
+    """Return the addition ``total`` in terms of `erfcx_slope` if it has ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose
+    terms nearly cancel for large u; None for other additions.
 
     Expected improvements and prices of options have it, as ``x*Phi(x) + phi(x)`` of a normal distribution.
     """

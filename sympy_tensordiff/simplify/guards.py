@@ -107,7 +107,7 @@ def _choose_fewest_indices(
     """
 
     def number_of_indices(node: Node) -> int:
-        """Return the number of free indices in `node`, without those in the set ``fixed``."""
+        """Return the number of free indices in `node`, without those in the enclosing function's set ``fixed``."""
         return sum(v not in fixed for v in node.free)
 
     forms: dict[Node, list[Node]] = {}
@@ -152,8 +152,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` without the integer-array entries that the equation ``row`` determines: with ``p[i] == k``, its
-        index ``p[i] + 1`` becomes ``k + 1``. A node that a condition tests is unchanged.
+        """Return `node` without the integer-array entries that the enclosing function's equation ``row`` determines:
+        with ``p[i] == k``, its index ``p[i] + 1`` becomes ``k + 1``. A node that a condition tests is unchanged.
         """
         if node in tested:
             return node

@@ -372,8 +372,8 @@ def is_exact_near_zero(difference: Node) -> bool:
 
 
 def _times_logarithm(graph: Graph, factor: Number, one: Node, other: Node) -> Node | None:
-    """Return ``factor*(a*log(a) - b*log(b))`` without cancellation where ``a - b`` has fewer terms than a; None for
-    other products.
+    """Return ``factor*(one - other)``, where ``one`` is ``a*log(a)`` and ``other`` is ``b*log(b)``, without
+    cancellation if ``a - b`` has fewer terms than a; None for other products.
     """
     a, b = _under_logarithm(graph, one), _under_logarithm(graph, other)
     if a is None or b is None:

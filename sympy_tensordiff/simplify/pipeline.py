@@ -102,7 +102,8 @@ def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
     """Return the derivatives `nodes` of `function` in the form that an engineer would write: without Kronecker deltas
-    under sums, with tight ranges, and with guards only around reads that may be out of bounds.
+    under sums, with tight ranges, and with guards only around reads that may be out of bounds. `sizes` are variables;
+    ``facts`` are known constraints.
 
     `facts` are the constraints on sizes and free indices; the variables in `sizes` are never bound. `function` is the
     differentiated expression, with other inputs such as cotangents.

@@ -184,8 +184,9 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values of the variable of `limit`: a sum over it is this number times `factors`, which
-        do not contain the variable. None if the number is unknown, or may be 0 where a factor is undefined.
+        """Return the number of values of the variable of `limit`, the bounds of a sum, by which `factors`, without this
+        variable, can be multiplied instead of summing. None if the number is unknown, or may be 0 where a factor is
+        undefined.
         """
         count = length_of_range(limit)
         if count is None or are_ranges_nonempty([limit], facts):

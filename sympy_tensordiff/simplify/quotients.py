@@ -527,7 +527,7 @@ def _as_int(number: Fraction) -> int:
 
 
 def _number(number: Fraction) -> int | Fraction:
-    """Return an integral fraction as an int; another one unchanged."""
+    """Return the fraction ``number`` as an int if it is integral, otherwise unchanged."""
     return int(number) if number.denominator == 1 else number
 
 

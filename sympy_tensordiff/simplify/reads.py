@@ -276,8 +276,8 @@ class _Explicit:
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
         """Split the computation of `node` into cases where the data entry `entry` is in bounds or out of bounds. Yield
-        ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, None if one is false.
-        `known` are constraints that hold.
+        pairs ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, or None if one
+        of these is false.
 
         In bounds, all of `rows` are tested; out of bounds, only the rows without `entry`.
 

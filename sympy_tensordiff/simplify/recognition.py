@@ -464,8 +464,8 @@ def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite the product `node` so that the diagonal of an operand is taken before an elementwise function: ``f(x,
-    y)[i]`` replaces ``f(x[:, None], y)[i, i]``, which needs no matrix. None if `node` has no such operand.
+    """Return the product `node` with the diagonal of an operand taken before an elementwise function: ``f(x, y)[i]``,
+    which needs no matrix, replaces ``f(x[:, None], y)[i, i]``. None if `node` has no such operand.
     """
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))

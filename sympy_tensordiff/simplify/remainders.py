@@ -143,9 +143,8 @@ def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
     """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for v, one of `variables`, with a new
-    variable ``t``. None if no coefficient is coprime to the modulus. Variables in `last` are chosen last.
-
-    For a variable in `digits`, itself a remainder, ``t`` is 0 if possible.
+    variable ``t``. Variables in `last` are chosen last; for one in `digits`, itself a remainder, ``t`` is 0 if
+    possible. None if no coefficient is coprime to the modulus.
 
     Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
     mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is

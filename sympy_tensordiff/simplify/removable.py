@@ -327,8 +327,8 @@ def _is_inside_of_term(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
     """Return whether the terms `members`, which cancel, all come from multiplying out a single term of the addition
-    `node`. The series then replaces this term alone. `whole` maps terms to their formulas without reads of stored
-    arrays.
+    `node`, as ``parts`` does it. The series then replaces this term alone. `whole` maps terms to their formulas without
+    reads of stored arrays.
     """
     if node.op != "add":
         return False
@@ -709,7 +709,9 @@ def _arithmetic(node: Node) -> Sequence[Node]:
 
 
 def _variables(graph: Graph, parts: ArithmeticSubexpressions, node: Node) -> list[Variable]:
-    """Return the variables ``u`` in which functions in `node` can be expanded as power series, each once."""
+    """Return the variables ``u`` in which the functions in `node`, as ``parts`` lists them, can be expanded as power
+    series, each once.
+    """
     found: dict[int, Variable] = {}
     for part in parts.functions(node):
         argument = part.args[0]

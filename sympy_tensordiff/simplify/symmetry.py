@@ -366,7 +366,7 @@ def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bo
 
 
 def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
-    """Return the operands of a product with all inner products replaced by their operands; None for more than
+    """Return the operands ``parts`` of a product with all inner products replaced by their operands; None for more than
     `MOST_FACTORS`.
     """
     found, level = list(parts), 0

@@ -131,7 +131,9 @@ class StructuredDerivative:
         return pattern.rows, pattern.columns
 
     def values(self, *arrays: Any, out: NDArray[Any] | None = None, lower: bool = False) -> NDArray[Any]:
-        """Return the values of the entries listed by `structure`, in the same order; written to ``out`` if given."""
+        """Return the values of the entries listed by `structure`, in the same order; written to ``out`` if given. With
+        ``lower``, only those of the lower triangle.
+        """
         call = self._arguments.read(arrays)
         return self.evaluate_entries(self.entries(call, lower=lower), call, out)
 
@@ -354,7 +356,8 @@ def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) ->
 
 @explained
 def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
-    """Return the Jacobian of a tensor as a compiled callable that gives a sparse or structured operator.
+    """Return the Jacobian of the tensor ``T`` with respect to ``wrt`` as a compiled callable of ``args`` that gives a
+    sparse or structured operator.
 
     Parameters
     ----------

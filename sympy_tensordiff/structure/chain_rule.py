@@ -207,8 +207,8 @@ def _depends_on(node: Expr, variables: tuple[Expr, ...]) -> bool:
 
 
 def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]:
-    """Return ``(ranges, body, weight)`` for a sum or extremum: its derivative is the sum of ``weight`` times the
-    derivative of ``body`` over ``ranges``.
+    """Return ``(ranges, body, weight)`` for ``reduction``, a sum or extremum: its derivative is the sum of ``weight``
+    times the derivative of ``body`` over ``ranges``.
 
     The weight of an extremum is 1 shared equally among the bodies that attain it; it is treated as constant.
     """
@@ -222,7 +222,7 @@ def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]
 
 
 def _rename_bound_indices(total: Any) -> tuple[tuple[IndexRange, ...], Expr]:
-    """Return ``(ranges, body)`` of a reduction with fresh names for the bound indices, outermost first."""
+    """Return ``(ranges, body)`` of the reduction ``total`` with new names for the bound indices, outermost first."""
     ranges = total.ranges()
     names = Replacement(Substitution({index: sympy.Dummy(index.name, integer=True) for index, _, _ in ranges}))
     return tuple(IndexRange(*map(names, limit)) for limit in ranges), names(total.body)

@@ -272,8 +272,8 @@ def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], V
 
 
 def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a banded matrix that has a few full rows and columns, by the Schur
-    complement; raise `_NotApplicable` for any other matrix.
+    """Return the function that solves with a banded ``matrix`` that has a few full rows and columns, by the Schur
+    complement. ``symmetric`` says that the matrix is symmetric. Raise `_NotApplicable` for any other matrix.
     """
     border = _full_rows_and_columns(matrix)
     if border is None:

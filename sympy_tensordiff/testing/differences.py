@@ -193,7 +193,9 @@ def _read_given_derivatives(
 
 
 def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
-    """Raise an error if a size is not an integer symbol with an int, or if some axis would have no entries."""
+    """Raise an error if a size in ``sizes`` is not an integer symbol with an int, or if some axis of ``expressions``
+    would have no entries.
+    """
     if not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"sizes must be a mapping from integer symbols to ints, not {sizes!r}")
     for symbol, value in sizes.items():
@@ -276,7 +278,9 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
     """
 
     def compute_jacobian(drawn: dict[Any, Any]) -> FloatArray:
-        """Return the Jacobian at the inputs ``drawn``, one pullback per entry of the value."""
+        """Return the Jacobian at the inputs ``drawn``, with one call of the enclosing function's ``pullback`` per entry
+        of the value.
+        """
         units = np.eye(int(np.prod(shape, dtype=int))).reshape(-1, *shape)
         rows = np.array([pullback(drawn, unit) for unit in units], np.float64)
         return rows.reshape((*shape, *rows.shape[1:]))
@@ -322,7 +326,9 @@ def _draw_points(
 
 
 def _draw_sizes(expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int) -> Iterator[dict[Any, int]]:
-    """Yield values of sizes and free indices to try: those in ``sizes``, and random ones for the others."""
+    """Yield values of the sizes and free indices of ``expressions`` to try: those in ``sizes``, and random ones for the
+    others.
+    """
     generator = random.Random(seed)
     free_sizes = [s for s in size_symbols(*expressions) if s not in sizes]
     extents = [extent for _, extent in _extents(expressions)]

@@ -131,7 +131,8 @@ def _ratio(bound: Any, value: Any) -> Any:
 
 @explained
 def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str = "float64") -> ErrorBound:
-    """Return a first-order bound of the rounding errors of a formula, sub-expression by sub-expression.
+    """Return a first-order bound of the rounding errors of the formula ``f``, sub-expression by sub-expression: a
+    numeric one if ``values`` are given, otherwise a symbolic one.
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
 
 def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[list[ErrorTerm], list[ErrorTerm]]:
     """Return two lists of terms of the error bound of the scalar `body`: one term for each operation, and one for each
-    rounded argument. ``indices`` are free in it.
+    rounded argument. ``indices`` are free in it. With ``is_symbolic``, no values will be substituted.
     """
     sweep = Perturbation(body, indices)
     perturbed = sweep.run(body, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.lower import plan
-from sympy_tensordiff.codegen.lower.plan import LoopContext, Planner
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner
 from sympy_tensordiff.graph.nodes import Graph, ranges
 from sympy_tensordiff.integer.affine import Affine
 
@@ -20,7 +20,7 @@ def test_the_range_of_a_label_is_projected_once_for_equal_loops(monkeypatch):
     def found(extents):
         """The range of the sum of the first and twice the second of two new loops, and the calls made for it."""
         first, second = graph.fresh("i"), graph.fresh("j")
-        context = LoopContext((first, second), ranges((first, second), extents))
+        context = EnclosingLoops((first, second), ranges((first, second), extents))
         before = len(calls)
         return planner.range(Affine({first: 1, second: 2}), context), len(calls) - before
 

@@ -102,9 +102,8 @@ def parse_request(body: bytes) -> Request:
 
 
 def answer(request: Request, typeset: Typesetter | None = None) -> Answer:
-    """Return the answer to ``request``: a dict with the requested result, or with ``"error"``.
-
-    Formulas to be shown have the key ``"mathml"`` if there is a function ``typeset``.
+    """Return the answer to ``request``: a dict with the requested result, or with ``"error"``. Formulas have the key
+    ``"mathml"`` if there is a function ``typeset``, which converts LaTeX to MathML.
     """
     try:
         parsed, derivative = parse_and_derive(request.language, request.source, request.order, tuple(request.wrt))
@@ -129,7 +128,9 @@ def answer(request: Request, typeset: Typesetter | None = None) -> Answer:
 
 
 def answer_text(body: str, typeset: Typesetter) -> str:
-    """Return the answer to a request of the page as JSON text; ``body`` is the request, also JSON text."""
+    """Return the answer to a request of the page as JSON text; ``body`` is the request, also JSON text. ``typeset``
+    converts LaTeX to MathML.
+    """
     try:
         return json.dumps(answer(parse_request(body.encode("utf-8", "surrogatepass")), typeset))
     except RequestError as error:
@@ -196,8 +197,8 @@ def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
 
 
 def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
-    """Return a text with random inputs and the values of the expression and of its derivative at these inputs.
-    ``given`` has the sizes that the user gave, by name.
+    """Return a text with random inputs and the values of the expression ``parsed`` and of its derivative at these
+    inputs. ``given`` has the sizes that the user gave, by name.
     """
     expressions = (*parsed.tensors.values(), parsed.expression, derivative)
     values = random_values(expressions, sizes_of(parsed, given), kind="float")
@@ -218,8 +219,9 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return ``{"latex": formula}`` for an expression. If parts of it can be named, there are two formulas, with and
-    without named parts: ``"latex"`` is the one that reads better, ``"other"`` the second one.
+    """Return ``{"latex": formula}`` for an expression, and MathML if ``typeset`` converts to it. If parts of the
+    expression can be named, there are two formulas, with and without named parts: ``"latex"`` is the one that reads
+    better, ``"other"`` the second one.
     """
     best = formula(lambda: str(td.latex(expr)), typeset)
     in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)
@@ -230,8 +232,9 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return the answer to "is the expression convex?": a certificate of convexity or concavity, with the proof as a
-    formula, or an error message. ``given`` maps names of tensors to the domains of their entries, as text.
+    """Return the answer to "is the expression ``parsed`` convex?": a certificate of convexity or concavity, with the
+    proof as a formula, which ``typeset`` converts to MathML, or an error message. ``given`` maps names of tensors to
+    the domains of their entries, as text.
     """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []

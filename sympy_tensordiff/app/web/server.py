@@ -139,7 +139,7 @@ class _HTTPServer(HTTPServer):
     connections = 0
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
-        """Accept a connection, or close it if there are too many."""
+        """Accept the connection ``stream`` from ``address``, or close it if there are too many."""
         if self.connections >= MAX_CONNECTIONS:
             stream.close()
             return
@@ -147,7 +147,7 @@ class _HTTPServer(HTTPServer):
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
-        """Decrease the number of open connections when one is closed."""
+        """Decrease the number of open connections when the connection ``server_conn`` is closed."""
         self.connections -= 1
         super().on_close(server_conn)
 

@@ -80,7 +80,7 @@ def build_site(folder: Path, pyodide: Path | None = None, temml: Path | None = N
 
 
 def _install(names: list[str], folder: Path) -> Path:
-    """Install packages with npm into `folder`, and return the path of its ``node_modules``."""
+    """Install the packages ``names`` with npm into `folder`, and return the path of its ``node_modules``."""
     if names:
         folder.mkdir(parents=True)
         packages = [f"{name}@{NPM_VERSIONS[name]}" for name in names]

@@ -70,8 +70,8 @@ class Lanes:
         return frozenset(self.dim(axis) for form in forms for axis in self.axes_in(form))
 
     def varying_rows(self, rows: Rows) -> Rows:
-        """Return the constraints that contain the index of a vectorised dimension: each may be true for some entries of
-        an array and false for others.
+        """Return the constraints of ``rows`` that contain the index of a vectorised dimension: each may be true for
+        some entries of an array and false for others.
         """
         return tuple([row for row in rows if self.dims_of(row.form)])
 

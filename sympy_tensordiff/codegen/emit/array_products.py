@@ -34,8 +34,8 @@ _MAX_FACTORS = 8
 
 
 def print_product(loop: Loop, frame: PrintingContext, additions: Additions) -> bool:
-    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call. Return False, and print
-    nothing, for other loops.
+    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call in the context ``frame``,
+    which ``additions`` adds to ``s``. Return False, and print nothing, for other loops.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -72,9 +72,9 @@ def print_product(loop: Loop, frame: PrintingContext, additions: Additions) -> b
 
 
 def print_split_product(add: Set, frame: PrintingContext, additions: Additions) -> bool:
-    """Print an addition to a sum, ``s += a*b``, as one ``einsum`` call and return True. Return False, and print
-    nothing, if a and b do not vary along different dimensions, or if the library has no compiler that fuses sums with
-    their terms.
+    """Print ``add``, an addition to a sum, ``s += a*b``, as one ``einsum`` call in ``frame`` and return True. Return
+    False, and print nothing, if a and b do not vary along different dimensions, or if the library has no compiler that
+    fuses sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only. So does a condition within the product if the
     other factors are polynomials of arguments, which have no poles.
@@ -391,9 +391,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 def over_widest_range(
     loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions
 ) -> tuple[Loop, list[str]] | None:
-    """Return ``(sum, tests)`` for a sum `loop` over a range that depends on the entry, such as ``j <= i``: a sum over
-    the range of `wide`, which contains all these ranges, with additional terms 0, and tests that the factors are
-    finite. None if there is no such sum.
+    """Return ``(sum, tests)`` for a sum `loop` over a range that depends on the entry of ``frame``, such as ``j <= i``:
+    a sum over the range of `wide`, which contains all these ranges, with additional terms 0, and tests that the factors
+    are finite. None if ``additions`` finds no such sum.
 
     The tests are texts; they are needed since ``0*inf`` is nan.
     """
@@ -427,8 +427,8 @@ def over_widest_range(
 
 def print_window(loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions) -> bool:
     """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range is limited by the ends of x, as one library
-    call. Return False, and print nothing, for other loops. ``wide`` is `loop` with one range that contains those at all
-    entries.
+    call in the context ``frame``, by ``additions``. Return False, and print nothing, for other loops. ``wide`` is
+    `loop` with one range that contains those at all entries.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

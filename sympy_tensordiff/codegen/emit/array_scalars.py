@@ -418,8 +418,8 @@ class VectorPrinter(ScalarPrinter):
         return entries
 
     def slice_text(self, start: Affine, step: int, dim: Span, extent: Affine) -> str:
-        """Return a slice like ``2:n:3`` of an axis: it begins at ``start`` and has the stride ``step`` and one entry
-        per value of ``dim``.
+        """Return a slice like ``2:n:3`` of an axis of the length ``extent``: it begins at ``start`` and has the stride
+        ``step`` and one entry per value of ``dim``.
         """
         stop = start + step * (dim.length - 1) + 1
         if step == 1 and start == Affine.of(0) and stop == extent:
@@ -572,8 +572,8 @@ class VectorPrinter(ScalarPrinter):
         return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        """Return the text of a choice and its precedence: ``np.where(...)`` if the condition differs between entries,
-        else a conditional expression.
+        """Return ``(text, precedence)`` of a choice: ``np.where(condition, value, otherwise)`` if the condition differs
+        between entries, else a conditional expression.
         """
         varies = self.varies(Operation("select", (condition, value, otherwise)))
         if not varies and (not self.dialect.is_pure or is_static(condition)):

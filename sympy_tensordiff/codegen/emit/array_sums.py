@@ -130,8 +130,8 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: PrintingContext) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of `form` over all entries. If this is not an affine form,
-        append a line that computes it, and return a new variable with a name like ``name``.
+        """Return the greatest (``sign`` 1) or least value of `form` over all entries of arrays in ``frame``. If this is
+        not an affine form, append a line that computes it, and return a new variable with a name like ``name``.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -371,8 +371,8 @@ class Additions:
     def _reduction_text(
         self, value: Scalar, summed: Sequence[Span], reduction: Reduction, frame: PrintingContext
     ) -> str:
-        """Return the text of the reduction of ``value`` over the dimensions ``summed``, which are the outermost
-        ones.
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``, the outermost ones of
+        ``frame``.
         """
         varies, dims = self.values.varies(value), self.values.lanes.dims
         counts = [self.values.form(dim.length) for dim in summed if dim not in varies]

@@ -304,7 +304,9 @@ class KernelPrinter:
         return f"np.broadcast_to({text}, {tuple_text(map(self.values.form, self.box))})" if self.box else text
 
     def print_body(self, body: tuple[Statement, ...], frame: PrintingContext) -> None:
-        """Print statements as array operations, whose dimensions are the vectorised loops of the context ``frame``."""
+        """Print the statements ``body`` as array operations, whose dimensions are the vectorised loops of the context
+        ``frame``.
+        """
         with self.values.inside(frame):
             for number, statement in enumerate(body):
                 if self.prints_cases(body[number:], frame):
@@ -326,9 +328,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: PrintingContext) -> bool:
-        """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
-        the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was possible; if
-        not, nothing is printed.
+        """Print `body` into ``frame`` in two branches if all its guarded loops have the same rare condition: without
+        these loops for the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was
+        possible; if not, nothing is printed.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -381,8 +383,8 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ values
 
     def print_store(self, value: Scalar, frame: PrintingContext) -> None:
-        """Append the assignment of `value` to the entries of the array that the kernel fills or, in a pure dialect, the
-        line that returns it.
+        """Append to ``frame`` the assignment of `value` to the entries of the array that the kernel fills or, in a pure
+        dialect, the line that returns it.
         """
         text, varies = self.values.scalar(value), self.values.varies(value)
         if not self.dialect.is_pure:
@@ -397,8 +399,8 @@ class KernelPrinter:
         frame.block.line(f"return {self.dialect.barrier.format(text) if self.is_compared else text}")
 
     def print_let(self, statement: Set, frame: PrintingContext) -> None:
-        """Print the assignment of a name. Its value is an array if it differs between the entries that are computed
-        together.
+        """Print the assignment of a name in ``frame``, the printing context. Its value is an array if it differs
+        between the entries that are computed together.
         """
         condition = self.conditions.get((self.kernel.array, statement.name))
         with self.values.inside(frame if condition is None else self.with_mask(frame, condition)):
@@ -506,9 +508,9 @@ class KernelPrinter:
     def print_spread(
         self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: PrintingContext
     ) -> None:
-        """Append code that adds `value` to a slice of the filled array: it adds `value`, padded with zeros, to the
-        whole array, since XLA fuses such a sum, but no additions at index arrays. `spans` describe the slice along each
-        axis, as `slices_filled` returns them.
+        """Append to ``frame`` code that adds `value` to a slice of the filled array. It adds `value`, padded with
+        zeros, to the whole array, since XLA fuses such a sum. `value` has the dimensions ``lanes``; `spans` describe
+        the slice along each axis, as `slices_filled` returns them.
         """
         text, array = self.values.scalar(value), self.names(self.kernel.array)
         varies = self.values.varies(value)
@@ -537,7 +539,7 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ loops
 
     def print_loop(self, loop: Loop, frame: PrintingContext) -> None:
-        """Append a loop: as array operations if possible, else as a Python loop."""
+        """Append a loop in ``frame``, the printing context: as array operations if possible, else as a Python loop."""
         if frame.lanes is self.root and self.prints_recurrence(loop, frame):
             return
         if not self.dialect.is_pure and (test := condition_of_loop(loop)) is not None:
@@ -590,9 +592,9 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: PrintingContext) -> None:
-        """Print a Python loop over the range ``wide``, for array code that computes many entries at once, each with its
-        own range of ``loop``. ``wide`` contains all of these ranges; each iteration computes only the entries whose
-        range contains the loop variable.
+        """Append to ``frame`` a Python loop over the range of ``wide``, for array code that computes many entries at
+        once, each with its own range of ``loop``. The range of ``wide`` contains all of these; each iteration computes
+        only the entries whose range contains the loop variable.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))

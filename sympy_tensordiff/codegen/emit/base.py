@@ -181,7 +181,8 @@ class ScalarPrinter(FormPrinter):
         return self.call(function, arguments), ATOM
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function; ``max`` and ``min`` of more than two arguments are nested.
+        """Return the text of the call of ``function`` with ``arguments``; ``max`` and ``min`` of more than two are
+        nested.
 
         Raise UnsupportedError for a function that the backend does not know.
         """
@@ -209,7 +210,7 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
 
     def _sum(self, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a sum; negated terms are subtracted."""
+        """Return the text of the sum of ``arguments``; negated terms are subtracted."""
         texts: list[str] = []
         for argument in arguments:
             negative, positive = split_off_sign(argument)
@@ -327,8 +328,8 @@ class NestPrinter(ScalarPrinter):
         self.lines: list[str] = []
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the text of a function call, converted to the type of the results if its own type may be another
-        one.
+        """Return the text of the call of ``function`` with ``arguments``, converted to the type of the results if its
+        own type may be another one.
         """
         text = super().call(function, arguments)
         return f"real({text})" if function in WIDENED else text

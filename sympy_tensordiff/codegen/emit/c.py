@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.emit.c_elementary import c_functions
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
@@ -29,6 +30,15 @@ from sympy_tensordiff.integer.affine import Affine
 
 MemoryEntries = tuple[dict[str, str], list[str]]
 """The numbers of entries of the temporaries, by their names, and of the work memory of each function."""
+
+
+class Refusal(NamedTuple):
+    """A condition, as C ``text``, under which a C function refuses a call and returns ``code``. If ``code`` is 0, the
+    text is instead a line, such as a declaration, that the next conditions need.
+    """
+
+    text: str
+    code: int | str
 
 
 class CSource(str):
@@ -424,21 +434,21 @@ class CFile:
         lines.append(f"{INDENT}return {self.options.name}_unchecked({', '.join(self.argument_texts())});")
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
-    def refusals(self) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(C condition, return code)`` for each case in which the C function refuses a call. Some pairs are
-        ``(C line, 0)`` instead: a declaration, say, that the following conditions need.
+    def refusals(self) -> Iterator[Refusal]:
+        """Yield a `Refusal` for each case in which the C function refuses a call, and for each line, such as a
+        declaration, that the following conditions need.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
         positive += [*program.extents, *(extent for output in program.outputs for extent in output.shape)]
         positive += [extent for argument in program.arguments for extent in argument.shape]
         for one in dict.fromkeys(text for f in positive if f.atoms() for text in [form(f)]):
-            yield f"{one} < 1", 1
+            yield Refusal(f"{one} < 1", 1)
         for check in program.assumptions:
-            yield self.forms.conditions(check.violation), 1
-        yield from ((line, 0) for line in self.size_lines())
+            yield Refusal(self.forms.conditions(check.violation), 1)
+        yield from (Refusal(line, 0) for line in self.size_lines())
         for check in program.checks:
-            yield self.forms.conditions(check.violation), 5 if check.points else 1
+            yield Refusal(self.forms.conditions(check.violation), 5 if check.points else 1)
         extremes = {}
         for argument in program.arguments:
             own = names(argument.name)
@@ -450,37 +460,36 @@ class CFile:
                     few = yield from self.range_of_data(own, "*".join(form(f, UNARY) for f in argument.shape))
                 extremes[f"least {argument.name}"], extremes[f"greatest {argument.name}"] = few
                 if argument.below is not None:
-                    yield f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2
+                    yield Refusal(f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2)
         if self.search_file is not None:
             yield from self.search_refusals(self.search_file, CForms(names, self.prover.shapes, extremes))
 
-    def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield one pair ``(C condition, return code 2)``: the condition is true if the array ``array``, a matrix that
-        is declared to be symmetric, is not. The call is then refused with this code. ``length`` is the number of rows.
+    def asymmetry_refusals(self, array: str, length: str) -> Iterator[Refusal]:
+        """Yield the `Refusal` of a call if the array ``array``, a matrix that is declared to be symmetric, is not.
+        ``length`` is the number of rows.
         """
-        yield f"!is_symmetric({array}, {length})", 2
+        yield Refusal(f"!is_symmetric({array}, {length})", 2)
 
-    def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
+    def range_of_data(self, array: str, count: str) -> Generator[Refusal, None, tuple[str, str]]:
         """Return ``(least, greatest)``, C expressions for the least and the greatest of the ``count`` entries of the
-        integer array ``array``. Use it as ``yield from``: a subclass first yields pairs ``(C text, return code)`` that
-        compute both.
+        integer array ``array``. Use it as ``yield from``: a subclass first yields the lines (`Refusal`) that compute
+        both.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
-    def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
-        """Yield pairs ``(C text, return code)`` like those of `refusals`, for integer arrays: the call is refused if an
-        entry of one is an index out of bounds. ``search`` is the file of the functions that search for such an entry,
-        ``forms`` prints conditions.
+    def search_refusals(self, search: CFile, forms: CForms) -> Iterator[Refusal]:
+        """Yield the `Refusal` of a call if an entry of an integer array is an index out of bounds. ``search`` is the
+        file of the functions that search for such an entry, ``forms`` prints conditions.
 
         The search runs only if the range of the data does not rule them out.
         """
         own = [self.names.fresh(search.names(place.name)) for place in search.program.outputs]
-        yield "\n".join(f"{INDENT}real {place} = (real){NO_POSITION!r};" for place in own), 0
+        yield Refusal("\n".join(f"{INDENT}real {place} = (real){NO_POSITION!r};" for place in own), 0)
         suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
         *arguments, last = self.argument_texts()
         count = len(self.program.outputs) - self.options.allocate
         given = arguments[: len(arguments) - count] + [f"&{place}" for place in own]
         call = f"{search.options.name}_unchecked({', '.join(given if self.options.allocate else [*given, last])})"
-        yield f"({suspects}) && {call}", 3
-        yield " || ".join(f"{place} < (real){NO_POSITION!r}" for place in own), 2
+        yield Refusal(f"({suspects}) && {call}", 3)
+        yield Refusal(" || ".join(f"{place} < (real){NO_POSITION!r}" for place in own), 2)

@@ -100,7 +100,7 @@ class CForms(FormPrinter):
         return f"{name}[{self.place(entry.tensor, entry.index)}]" if entry.index else name
 
     def conditions(self, rows: Iterable[Constraint]) -> str:
-        """Return the conjunction of conditions as text; "1" for none."""
+        """Return the conjunction of the constraints ``rows`` as text; "1" for none."""
         return super().conditions(rows) or "1"
 
     def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
@@ -369,9 +369,9 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return the positions at which to declare the scalars ``wanted``, a dictionary from names to C types. The result
-    maps the position of a statement to the names and types that are declared before it, in the innermost block with all
-    uses of the scalar.
+    """Return the positions in ``body`` at which to declare the scalars ``wanted``, a dictionary from names to C types.
+    The result maps the position of a statement to the names and types declared before it. This is the innermost block
+    with all uses of the scalar.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

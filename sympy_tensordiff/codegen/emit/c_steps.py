@@ -131,9 +131,9 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``. Its parameters are the program's arrays, numbers and
-        sizes that occur in the lines, and scratch arrays: ``work`` maps their names to their numbers of entries, as C
-        text.
+        """Return the C function of a step with the body ``lines``, in which ``local`` names the integer forms. Its
+        parameters are the program's arrays, numbers and sizes that occur in the lines, and scratch arrays: ``work``
+        maps their names to their numbers of entries, as C text.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}

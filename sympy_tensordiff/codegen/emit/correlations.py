@@ -155,9 +155,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, and return the text block inside
-        of the innermost one. There is one loop for each index that is fixed neither by the block nor by the number of
-        the task.
+        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, one for each index that neither
+        the block nor the number of the task fixes. Return the text block inside of the innermost loop.
 
         Longer loops are further outside; only those on which a solved index depends come before. Without
         ``self.block``, the innermost loop runs over blocks of rows.
@@ -178,8 +177,8 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code that computes the label ``solved`` from the index of a result entry: for the index ``i + k``, k
-        is the index minus i. Return the block for the code that runs only if the label is in range.
+        """Append code to ``lines`` that computes the label ``solved`` from the index of a result entry: for the index
+        ``i + k``, k is the index minus i. Return the block for the code that runs only if the label is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -213,7 +212,7 @@ class _TiledCorrelation:
 
         def stride_text(view: Load, label: str) -> str:
             """Return the text of the stride of the index ``label`` in the array that `view` reads: how many entries the
-            read moves on if the index grows by 1.
+            read moves on if the index grows by 1. ``strides`` of the enclosing function has the strides of arrays.
             """
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 

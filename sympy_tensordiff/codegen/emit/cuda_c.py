@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource
+from sympy_tensordiff.codegen.emit.c import CFile, COptions, CSource, Refusal
 from sympy_tensordiff.codegen.emit.c_library import c_helpers
 from sympy_tensordiff.codegen.emit.c_nests import MATH_FUNCTIONS, CForms, CPrinter
 from sympy_tensordiff.codegen.emit.c_recurrences import (
@@ -99,8 +99,8 @@ class CudaTexts(CPrinter):
         return f"for ({bounds}; {own} += {self.form(statement.step)})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function. A helper that combines the values of threads of a warp also gets the number of
-        these threads.
+        """Return the text of the call of ``function`` with ``arguments``. A helper that combines the values of threads
+        of a warp also gets the number of these threads.
         """
         if function in WARP_HELPERS:
             value, threads = arguments
@@ -136,7 +136,7 @@ class CudaCPrinter(CudaTexts):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
-        grid, and then the loop nest of one thread.
+        grid, and then ``body``, the loop nest of one thread.
         """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = [f"for (ptrdiff_t {axis} = THREAD_Y; {axis} < {extent}; {axis} += THREADS_Y) {{"
@@ -188,7 +188,7 @@ class CudaLoopKernelPrinter(CudaCPrinter):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
-        block, and then the loop nest ``body`` of one thread.
+        block, and then ``body``, the loop nest of one thread.
         """
         axes, extents = list(map(self.names, self.axes)), [self.form(extent, UNARY) for extent in self.box]
         heads = []
@@ -485,38 +485,38 @@ class CudaFile(CFile):
 
     # ------------------------------------------------------------------------ checks of data
 
-    def asymmetry_refusals(self, array: str, length: str) -> Iterator[tuple[str, int | str]]:
-        """Yield ``(text, code)`` of the C code that tests on the device whether a matrix declared symmetric is
-        symmetric. ``text`` is a line if ``code`` is 0, otherwise a condition under which the call returns ``code``.
-        ``length`` is the number of rows.
+    def asymmetry_refusals(self, array: str, length: str) -> Iterator[Refusal]:
+        """Yield the `Refusal` of a call if the matrix ``array``, declared symmetric, is not symmetric, and before it
+        the lines that test this on the device. ``length`` is the number of rows.
         """
         found = self.names.fresh(f"{array}_asymmetry")
-        yield f"{INDENT}int64_t {found};", 0
-        yield f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code
-        yield found, 2
+        yield Refusal(f"{INDENT}int64_t {found};", 0)
+        yield Refusal(f"find_asymmetry(&{found}, {array}, {length}, scratch, stream)", self.last_code)
+        yield Refusal(found, 2)
 
-    def range_of_data(self, array: str, count: str) -> Generator[tuple[str, int | str], None, tuple[str, str]]:
-        """Yield, as pairs ``(C text, return code)``, the C code that finds the least and the greatest of the ``count``
-        entries of the integer ``array`` on the device. Return the C expressions of both values (the result of ``yield
-        from``).
+    def range_of_data(self, array: str, count: str) -> Generator[Refusal, None, tuple[str, str]]:
+        """Yield the lines (`Refusal`) that find the least and the greatest of the ``count`` entries of the integer
+        ``array`` on the device. Return the C expressions of both values (the result of ``yield from``).
         """
         found = self.names.fresh(f"{array}_range")
-        yield f"{INDENT}int64_t {found}[2];", 0
-        yield f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code
+        yield Refusal(f"{INDENT}int64_t {found}[2];", 0)
+        yield Refusal(f"find_range({found}, {array}, {count}, scratch, stream)", self.last_code)
         return f"(ptrdiff_t){found}[0]", f"(ptrdiff_t){found}[1]"
 
-    def search_refusals(self, search: CFile, forms: CForms) -> Iterator[tuple[str, int | str]]:
-        """Yield the lines that search for out-of-bounds data and refuse the call if they find some."""
+    def search_refusals(self, search: CFile, forms: CForms) -> Iterator[Refusal]:
+        """Yield the `Refusal` of a call with out-of-bounds data, and before it the lines that run the kernels of the
+        file ``search`` to find some. ``forms`` prints conditions.
+        """
         count = len(search.program.outputs)
         found = self.names.fresh("found")
-        yield f"{INDENT}real {found}[{count}] = {{{', '.join([f'(real){NO_POSITION!r}'] * count)}}};", 0
+        yield Refusal(f"{INDENT}real {found}[{count}] = {{{', '.join([f'(real){NO_POSITION!r}'] * count)}}};", 0)
         suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
         arguments = self.argument_texts()[: -2 - len(self.program.outputs)]
         places = [f"scratch + {number}" for number in range(count + 1)]
         call = f"{search.options.name}_unchecked({', '.join([*arguments, *places, 'stream'])})"
         copy = f"copied({found}, scratch, sizeof {found}, stream)"
-        yield f"({suspects}) && ({call} || {copy})", self.last_code
-        yield " || ".join(f"{found}[{number}] < (real){NO_POSITION!r}" for number in range(count)), 2
+        yield Refusal(f"({suspects}) && ({call} || {copy})", self.last_code)
+        yield Refusal(" || ".join(f"{found}[{number}] < (real){NO_POSITION!r}" for number in range(count)), 2)
 
 
 class CudaLoopBody(CudaFile):

@@ -89,7 +89,7 @@ class CudaPrinter(NestPrinter):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in the
-        grid, and then the loop nest of one thread.
+        grid, and then ``body``, the loop nest of one thread.
         """
         for _ in self.axes:
             (loop,) = body
@@ -184,7 +184,7 @@ class CudaPrinter(NestPrinter):
         return text if text.isdecimal() else f"uint64({text})"
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        """Return the call of a function with these ``arguments`` as text; typed helpers also get the type of their
+        """Return the text of the call of ``function`` with ``arguments``; typed helpers also get the type of their
         result.
         """
         if function in WARP_HELPERS:
@@ -210,7 +210,7 @@ class CudaPrinter(NestPrinter):
         return f"cuda.atomic.{function}({self.names(target.array)}, {place}, real({self.scalar(statement.value)}))"
 
     def statement(self, statement: Statement, depth: int) -> None:
-        """Append the lines of a statement; loops are ``while`` loops."""
+        """Append the lines of a statement at the indentation ``depth``; loops are ``while`` loops."""
         if isinstance(statement, Barrier):
             self.line(depth, "cuda.syncthreads()")
             return
@@ -250,7 +250,7 @@ class CudaPythonLoopPrinter(CudaPrinter):
 
     def print_threads(self, body: Sequence[Statement]) -> None:
         """Append the lines that compute the indices along the kernel's axes from the position of the thread in its
-        block, and then the loop nest of one thread.
+        block, and then ``body``, the loop nest of one thread.
         """
         for _ in self.axes:
             (loop,) = body
@@ -318,9 +318,9 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and, to compute
-    offsets of entries, those of all its arrays except along their first axes. If blocks of threads share memory, `nest`
-    is the loop nest for blocks.
+    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and those of its
+    arrays, except along first axes. ``shapes`` maps arrays to shapes; `nest` is the loop nest for blocks of threads, if
+    they share memory.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
@@ -374,7 +374,7 @@ def gpu_kernels(
     steps: Sequence[Kernel | FusedKernels], names: FormNames, prover: Prover, shared_loops: Mapping[str, SharedLoop]
 ) -> Iterator[GpuKernel]:
     """Yield each step as a GPU kernel with its loop nest, which has been verified: all accesses are in bounds, and
-    threads do not race.
+    threads do not race. ``shared_loops`` maps arrays to sums whose terms the threads of a block share.
     """
     for step in steps:
         local = names.copy()

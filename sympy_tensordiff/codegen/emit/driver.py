@@ -143,7 +143,7 @@ def header(program: Program, backend: str, names: FormNames) -> str:
 
 def argument_lines(program: Program, names: FormNames, others: Sequence[str] = ()) -> list[str]:
     """Return comment lines that describe the parameters of the generated function: the arguments of ``program``, the
-    lines ``others``, and the user functions to supply.
+    lines ``others``, and the user functions to supply. ``names`` has the names in the text.
     """
     lines, printer = [], FormPrinter(names)
     for argument in program.arguments:

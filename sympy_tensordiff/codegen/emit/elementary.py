@@ -244,8 +244,8 @@ def _exp(a: Precision) -> str:
 
 
 def _half_exponential(a: Precision) -> str:
-    """Return lines of code that compute ``size = abs(x)`` and ``half = exp(size)/2``, which cosh and sinh need; it is
-    finite for some sizes at which ``exp(size)`` overflows.
+    """Return lines of code, in the precision ``a``, that compute ``size = abs(x)`` and ``half = exp(size)/2``, which
+    cosh and sinh need. The result is finite for some sizes at which ``exp(size)`` overflows.
     """
     high = a(a.exp_range[1] + 2)
     return f"""size = abs(x)
@@ -376,7 +376,9 @@ def _erf(a: Precision) -> str:
 
 
 def _exponential_of_sum(a: Precision) -> str:
-    """Return lines of code that compute ``exp(first + rest)``, where ``rest`` is the rounding error of ``first``."""
+    """Return lines of code that compute ``exp(first + rest)`` in the precision ``a``, where ``rest`` is the rounding
+    error of ``first``.
+    """
     low, high = map(a, a.exp_range)
     return f"""total = first + rest
     c = {low} if total < {low} else {high} if total > {high} else total

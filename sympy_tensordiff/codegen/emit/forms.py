@@ -192,7 +192,7 @@ class FormPrinter:
         return texts[0] if len(texts) == 1 else self.integers(function, texts)
 
     def conditions(self, rows: Iterable[Constraint]) -> str:
-        """Return the conjunction of conditions as text; "" for none."""
+        """Return the conjunction of the constraints ``rows`` as text; "" for none."""
         return self.conjunction.join(map(self.condition, rows))
 
     def condition(self, row: Constraint) -> str:

@@ -95,7 +95,7 @@ class Module:
         return symbol
 
     def text(self, entries: Iterable[str] = ()) -> str:
-        """Return the text of the LLVM module, which begins with the texts of its entry points."""
+        """Return the text of the LLVM module, which begins with the texts ``entries`` of its entry points."""
         declared = {n: line for n, line in self.declared.items() if n not in self.functions}
         used = "\n".join([*entries, *self.functions.values()])
         nodes = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']

@@ -97,8 +97,8 @@ def _suffix(real: str) -> str:
 
 
 def factorized(module: Module) -> str:
-    """Define the LLVM function that overwrites a matrix by its LU factors with row pivoting, and stores the row
-    exchanges in an extra row below. Return its symbol.
+    """Define in ``module`` the LLVM function that overwrites a matrix by its LU factors with row pivoting, and stores
+    the row exchanges in an extra row below. Return its symbol.
     """
     f = _MatrixFunction(module)
     largest, place = f.slot(f.real), f.slot("i64")

@@ -128,7 +128,7 @@ class LlvmFormPrinter(Builder):
         return self.add(total, self.times(value, str(factor)))
 
     def atom(self, atom: Variable) -> str:
-        """Emit one variable of a form (a symbol, product, quotient or array entry), and return its value."""
+        """Emit ``atom``, one variable of a form (a symbol, product, quotient or array entry), and return its value."""
         if isinstance(atom, IndexProduct):
             return reduce(self.times, [self.form(Affine.variable(factor)) for factor in atom.factors])
         if isinstance(atom, Quotient | SymbolicQuotient):

@@ -54,7 +54,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
     """
 
     def print_nest(self, arrays: Sequence[Alloc], body: Sequence[Statement]) -> None:
-        """Append the instructions of a nest, with its arrays on the stack or on the heap."""
+        """Append the instructions of a nest with the statements ``body``, with its ``arrays`` on the stack or on the
+        heap.
+        """
         sets = [s for s in statements(body) if isinstance(s, Set) and isinstance(s.value, Ends)]
         self.changing = frozenset(s.name for s in sets)
         for alloc in arrays:
@@ -68,7 +70,7 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         self.print_body(body)
 
     def print_body(self, body: Iterable[Statement]) -> None:
-        """Append the LLVM instructions of statements."""
+        """Append the LLVM instructions of the statements ``body``."""
         for statement in body:
             if isinstance(statement, Loop):
                 if (test := condition_of_loop(statement)) is None:

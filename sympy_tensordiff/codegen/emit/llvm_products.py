@@ -256,19 +256,19 @@ class LlvmProductPrinter(LlvmNestPrinter):
         pointers: Sequence[str],
         lengths: tuple[str, str, str],
         steps: Sequence[str],
-        turned: Sequence[bool],
+        are_transposed: Sequence[bool],
         factor: str,
     ) -> None:
         """Emit loops for a small matrix product times ``factor``. ``lengths`` are the numbers of rows, columns and
-        terms; ``pointers`` and ``steps`` are first entries and row strides of the result and both operands; `turned`
-        says which operands are stored transposed.
+        terms; ``pointers`` and ``steps`` are first entries and row strides of the result and both operands;
+        `are_transposed` says which operands are stored transposed.
         """
         (out, left, right), (rows, columns, terms), (pitch, *steps) = pointers, lengths, steps
         has_columns = columns != "1"
-        if not has_columns and turned[0]:  # the columns of the matrix, times the vector
+        if not has_columns and are_transposed[0]:  # the columns of the matrix, times the vector
             out, left, right = out, right, left
-            rows, columns, steps, turned = "1", rows, ["1", steps[0]], (False, False)
-        is_sum_of_rows = columns != "1" and not turned[1]
+            rows, columns, steps, are_transposed = "1", rows, ["1", steps[0]], (False, False)
+        is_sum_of_rows = columns != "1" and not are_transposed[1]
         real, flags = self.module.real, f"reassoc {FLAGS}"
 
         def entry(pointer: str, first: str, second: str, step: str, swaps: bool) -> str:
@@ -285,7 +285,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
                 with self.loop("0", columns) as column:
                     self.line(f"store {real} 0.0, ptr {self.pointer_at(target, column)}")
                 with self.loop("0", terms) as term:
-                    scale = self.new(f"fmul {real} {entry(left, row, term, steps[0], turned[0])}, {factor}")
+                    scale = self.new(f"fmul {real} {entry(left, row, term, steps[0], are_transposed[0])}, {factor}")
                     with self.loop("0", columns) as column:
                         place = self.pointer_at(target, column)
                         product = self.new(
@@ -298,7 +298,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
                 total = self.slot(real)
                 self.line(f"store {real} 0.0, ptr {total}")
                 with self.loop("0", terms) as term:
-                    one = entry(left, row, term, steps[0], turned[0])
+                    one = entry(left, row, term, steps[0], are_transposed[0])
                     other = entry(right, column, term, steps[1] if has_columns else "1", False)
                     product = self.new(f"fmul {flags} {real} {one}, {other}")
                     before = self.new(f"load {real}, ptr {total}")
@@ -309,18 +309,18 @@ class LlvmProductPrinter(LlvmNestPrinter):
     def print_blocks(
         self,
         step: Trapezoid,
-        found: LibraryMatrices,
+        matrices: LibraryMatrices,
         pointers: tuple[str, str, str],
-        turned: Sequence[bool],
+        are_transposed: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
         """Emit a loop over blocks of rows of the triangular product ``step``, with one matrix product for each block.
-        ``found`` are the operands as matrices, ``pointers`` the first entries of result and operands; ``turned`` says
-        which operands are transposed. The block numbers are ``ends[0]`` to ``ends[1] - 1``.
+        ``matrices`` are the operands, ``pointers`` the first entries of result and operands. The block numbers are
+        ``ends[0]`` to ``ends[1] - 1``.
 
         Each product is over the summation indices that all rows of the block have.
         """
-        _, _, _, own, other, summed = found
+        _, _, _, own, other, summed = matrices
         rows, columns, terms = (self.length_of(group) for group in (own, other, summed))
         height, others = self.form(self.extents[step.row]), self.length_of(own[1:])
         with self.loop(*ends) as block:
@@ -329,13 +329,13 @@ class LlvmProductPrinter(LlvmNestPrinter):
             end = self.greatest(["0", self.greatest([terms, shift], "smin")])
             first = self.times(start, others)
             pointers = self.advance(
-                pointers, [self.times(first, columns), first if turned[0] else self.times(first, terms)]
+                pointers, [self.times(first, columns), first if are_transposed[0] else self.times(first, terms)]
             )
             if step.is_upper:
-                left = self.times(end, rows) if turned[0] else end
-                pointers = self.advance(pointers, ["0", left, end if turned[1] else self.times(end, columns)])
+                left = self.times(end, rows) if are_transposed[0] else end
+                pointers = self.advance(pointers, ["0", left, end if are_transposed[1] else self.times(end, columns)])
             count = self.new(f"sub nsw i64 {terms}, {end}") if step.is_upper else end
             left_rows = self.new(f"sub nsw i64 {height}, {start}")
             size = self.times(self.greatest([str(BLOCK), left_rows], "smin"), others)
-            steps = columns, (rows if turned[0] else terms), (terms if turned[1] else columns)
-            self.multiply(pointers, steps, turned, size, columns if other else "-1", count)
+            steps = columns, (rows if are_transposed[0] else terms), (terms if are_transposed[1] else columns)
+            self.multiply(pointers, steps, are_transposed, size, columns if other else "-1", count)

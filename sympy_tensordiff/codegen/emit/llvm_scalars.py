@@ -246,8 +246,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.choice(first, lambda: ("true", "i1"), rest)[0]
 
     def comparison(self, function: str, left: Scalar, right: Scalar) -> str:
-        """Emit the comparison of two expressions by ``function``: "lt", "le", "eq" or "ne". Return the text of its
-        boolean (i1) value. Integers are compared as integers.
+        """Emit the comparison of ``left`` and ``right`` by ``function``: "lt", "le", "eq" or "ne". Return the text of
+        its boolean (i1) value. Integers are compared as integers.
         """
         of_integers, of_numbers = COMPARISONS[function]
         if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
@@ -353,7 +353,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return real_text(value, "double"), "double"
 
         def series() -> Value:
-            """Emit the power series of the Bessel function at ``x``, for small ``x``, and return its value."""
+            """Emit the power series of the Bessel function of the enclosing method's ``order`` at its ``x``, for small
+            ``x``, and return its value.
+            """
             term, square = number(1), self.binary("fmul", x, x)
             for k in range(1, order + 1):
                 term = self.binary("fmul", term, self.binary("fdiv", x, number(2 * k + 1)))
@@ -364,7 +366,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return total
 
         def recurrence() -> Value:
-            """Emit the upward recurrence for the Bessel function at ``x``, for larger ``x``, and return its value."""
+            """Emit the upward recurrence for the Bessel function of the enclosing method's ``order`` at its ``x``, for
+            larger ``x``, and return its value.
+            """
             before, value = (self.binary("fdiv", self.call_function(name, [x]), x) for name in ("cos", "sin"))
             for k in range(order):
                 product = self.binary("fmul", self.binary("fdiv", number(2 * k + 1), x), value)
@@ -378,7 +382,9 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.convert(found, self.real), self.real
 
     def extreme(self, function: str, left: Value, right: Value) -> Value:
-        """Emit the maximum ("max") or minimum of two numbers, nan if one of them is nan, and return its value."""
+        """Emit the maximum (``function`` "max") or minimum of the numbers ``left`` and ``right``, nan if one of them is
+        nan, and return its value.
+        """
         (x, y), kind = self.unify(left, right)
         name = f"llvm.{function}imum.f{64 if kind == 'double' else 32}"
         self.module.declare(name, kind, [kind, kind])

@@ -162,8 +162,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define the LLVM function ``c += a @ b`` for small blocks of matrices, unless it is defined already, and return
-    its symbol. It uses vector registers of 64 bytes if ``is_wide``, else of 32.
+    """Define in ``module`` the LLVM function ``c += a @ b`` for small blocks of matrices, unless it is defined already,
+    and return its symbol. It uses vector registers of 64 bytes if ``is_wide``, else of 32.
     """
     name = "tile"
     if name in module.functions:

@@ -194,7 +194,9 @@ class _MatrixProduct:
         return self.define(wish, f"np.empty({shape}, {self.target}.dtype)")
 
     def copy(self, target: str, axes: Labels, source: str, labels: Labels) -> None:
-        """Append loops that copy an array with the axes ``labels`` to one with the axes ``axes``."""
+        """Append loops that copy the array ``source`` with the axes ``labels`` to the array ``target`` with the axes
+        ``axes``.
+        """
         indices = {label: self.names.fresh(f"i{label}") for label in axes}
         lines = self.lines
         for label in axes:

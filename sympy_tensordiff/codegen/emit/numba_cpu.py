@@ -81,8 +81,8 @@ class NumbaPrinter(NestPrinter):
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of an index that Numba reads without a test for negative indices: an index that is not
-        evidently nonnegative is put in ``at(...)``, which converts it to an unsigned integer.
+        """Return the text of the index ``form``, which Numba then reads without a test for negative indices: unless it
+        is evidently nonnegative, it is put in ``at(...)``, which converts it to an unsigned integer.
         """
         return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 

@@ -95,8 +95,8 @@ class _BoundsChecker:
         )
 
     def check_access(self, load: Load, rows: Rows) -> None:
-        """Raise VerificationError if a read or write may be out of bounds where the constraints ``rows`` are true.
-        Accesses that depend on integer arrays are accepted without proof, since each call checks them.
+        """Raise VerificationError if the read or write ``load`` may be out of bounds where the constraints ``rows`` are
+        true. Accesses that depend on integer arrays are accepted without proof, since each call checks them.
         """
         for axis, row in self.prover.unproved_bounds(load, rows, self.shapes[load.array]):
             by_data = data_entries([row.form]) or not self.data.isdisjoint(row.form.atoms())

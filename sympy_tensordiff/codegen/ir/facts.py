@@ -145,8 +145,8 @@ class Prover:
     def unproved_bounds(
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
-        """Return ``(axis, constraint)`` for each bound of a read that the constraints ``context`` do not imply; [] if
-        the read is in bounds.
+        """Return ``(axis, constraint)`` for each bound of the read ``load`` that the constraints ``context`` do not
+        imply; [] if the read is in bounds. ``shape`` is the shape of the array, if another one than that known.
         """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]

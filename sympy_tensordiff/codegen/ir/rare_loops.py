@@ -85,8 +85,8 @@ def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
         return rest[0] if len(rest) == 1 else Operation("and", rest) if rest else TRUE
 
     def decided_value(value: Scalar) -> Scalar:
-        """Return true if ``value`` is one of the ``names`` known to be true. Simplify a select or an "and" that has
-        such an operand; other values are unchanged.
+        """Return true if ``value`` is one of the enclosing function's ``names``, which are known to be true. Simplify a
+        select or an "and" that has such an operand; other values are unchanged.
         """
         return TRUE if isinstance(value, Name) and value in names else simplified(value)
 
@@ -150,8 +150,8 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     is_true = holds == (test == name)
 
     def with_truth_value(value: Scalar) -> Scalar:
-        """Return one node of an expression with the name of ``test`` replaced by true or false, as ``is_true`` says,
-        and simplify it: a select by the test becomes one of its branches.
+        """Return one node of an expression with the name of the enclosing function's ``test`` replaced by true or
+        false, as its ``is_true`` says, and simplify it: a select by the test becomes one of its branches.
         """
         if value == name:
             return TRUE if is_true else FALSE

@@ -109,7 +109,7 @@ def in_views(step: ContractionStep, shapes: Shapes, fresh: Callable[[str], str])
 
 
 def describe(step: Step, shapes: Shapes) -> str:
-    """Return the description of a library call, a line of ``.plan``."""
+    """Return the line of ``.plan`` that describes the library call ``step``. ``shapes`` maps arrays to their shapes."""
     if isinstance(step, Apply) and step.function == "factors":
         how = ("triangular factors", "factors (Cholesky's where there are such)", "Cholesky factors")[step.options[0]]
         lengths = [_form_as_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
@@ -237,7 +237,9 @@ def _product_shape(step: ProductStep, shapes: Shapes, where: str) -> tuple[Affin
 
 
 def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """Return the shape of a function of one array; raise VerificationError if it is not defined for the shape."""
+    """Return the shape of the result of ``step``, a function of one array of the shape ``shape``. Raise
+    VerificationError, which begins with ``where``, if the function is not defined for the shape.
+    """
     shape = _matrix_of(shape, where) if step.factored else shape
     if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")

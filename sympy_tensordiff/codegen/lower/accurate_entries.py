@@ -47,8 +47,9 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Define a new array of norms, to be computed after `array`: its formula `entries` gives the square roots
-            of the entries of `array`. Return the tensor node of the new array.
+            """Define a new array of norms, to be computed after `array`, and add it to the enclosing function's
+            ``norms``. Its formula `entries` gives the square roots of the entries of `array`. Return the tensor node of
+            the new array.
             """
             name = unique("norm", names)
             names.add(name)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sympy_tensordiff.codegen.ir import loops, scalars
-from sympy_tensordiff.codegen.lower.plan import LoopContext
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.rows import Rows
 
@@ -18,7 +18,7 @@ class CodeBlock:
     computed already.
     """
 
-    context: LoopContext
+    context: EnclosingLoops
     own: frozenset[int]
     parent: CodeBlock | None = None
     statements: list[loops.Statement] = field(default_factory=list)

@@ -137,11 +137,9 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`: the read `load`,
-        in the graph `access`, is then out of bounds along `axis`. Raise `OutOfShapeError` at once if this is so for all
-        sizes (`certain`).
-
-        If there are constraints `points`, a call is refused only if they have an integer solution.
+        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`: the read `load`
+        (`access` in the graph) is then out of bounds along `axis`. The constraints `points` must have an integer
+        solution, too. Raise `OutOfShapeError` at once if `certain`, that is, for all sizes.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -214,8 +212,9 @@ class _Checks:
 def checks_of_reads(
     graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
 ) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
-    """Return the run-time checks of the reads below `roots`: those on sizes, those on data, and the nodes that find the
-    position of bad data for messages.
+    """Return ``(size checks, data checks, searches)`` for the reads below `roots`: run-time checks of sizes and of
+    data, and nodes that find the position of bad data for messages. ``facts`` are constraints that hold; ``names`` are
+    those of sizes and tensors in the code.
 
     `roots` are the results as the user wrote them, `facts` the constraints on sizes and free indices.
     """

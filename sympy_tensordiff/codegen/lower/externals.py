@@ -143,8 +143,8 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """Compile the user's scalar `function` by Numba for numbers of the type ``dtype``. Return ``(text, name)``: the
-    LLVM text, and the name that the function has in it.
+    """Compile the user's scalar `function`, which the expression calls as ``external``, by Numba for numbers of the
+    type ``dtype``. Return ``(text, name)``: the LLVM text, and the name that the function has in it.
 
     Raise `UnsupportedError` where Numba compiles nothing.
     """
@@ -203,7 +203,9 @@ def _is_on_device(function: Any) -> bool:
 
 
 def _refusal(external: External, what: str, error: Exception) -> ArgumentError:
-    """Return the error to raise when Numba fails to do `what`, such as "compile", with a user's function."""
+    """Return the error to raise when Numba fails to do `what`, such as "compile", with the user's function
+    ``external``. It quotes Numba's ``error``.
+    """
     reason = " ".join(str(error).split())[:300]
     return ArgumentError(
         f"the implementation of {show_key(external)} is not for this backend: Numba cannot {what} ({reason}); "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.ir.programs import BLOCK
-from sympy_tensordiff.codegen.lower.plan import LoopContext, Planner
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.implication import is_implied
@@ -112,7 +112,7 @@ class Split:
     outer_variables: tuple[int, ...]
     rows: Rows
     other_factors: tuple[Node, ...]
-    context: LoopContext
+    context: EnclosingLoops
     hidden: dict[int, Affine]
     is_partial: bool = False
     slant: TriangularBound | None = None

@@ -124,7 +124,9 @@ _TAIL_TERMS = 14
 
 
 def _log_ndtr(x: Scalar) -> Scalar:
-    """Return the log of the normal distribution: by ``erfc``, below -10 by a series (Abramowitz & Stegun 26.2.12)."""
+    """Return the logarithm of the normal distribution function at ``x``: by ``erfc``, below -10 by a series (Abramowitz
+    & Stegun 26.2.12).
+    """
     inverse_square = Operation("pow", (x, Number(-2)))
     series: Scalar = Number(0)
     for k in range(_TAIL_TERMS, 0, -1):

@@ -9,7 +9,7 @@ from itertools import chain, islice, product
 from math import lcm
 
 from sympy_tensordiff.codegen.lower.lower import Lowering
-from sympy_tensordiff.codegen.lower.plan import LoopContext, StorageCandidate, index_forms
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, StorageCandidate, index_forms
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import Comparison, instances, with_joined_indices
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -108,8 +108,8 @@ class LoopArrays:
         rows += tuple(unconditional_reads(self.graph, body, (*self.lowering.facts, *rows)))
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
         planner = self.lowering.planner
-        near = LoopContext((*outer, *own), rows)
-        all_around = LoopContext((*self.binders(outer), *own), rows + self.constraints_of_binders(outer))
+        near = EnclosingLoops((*outer, *own), rows)
+        all_around = EnclosingLoops((*self.binders(outer), *own), rows + self.constraints_of_binders(outer))
         contexts = [(near, False), (near, True), (all_around, True)]
         found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
         if found is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.lower.plan import LoopContext, Planner
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.fourier_motzkin import project
@@ -40,12 +40,12 @@ def in_memory_order(
     variables: tuple[int, ...],
     rows: Rows,
     body: Node,
-    context: LoopContext,
+    context: EnclosingLoops,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
     """Return ``(variables, constraints)`` of a reduction of `body` over `variables` in the range `rows`, with the loops
-    in an order that reads memory contiguously, the innermost last. Unchanged if no order is better. ``hints(extent)``
-    is the expected length of an axis.
+    in an order that reads memory contiguously, the innermost last. Unchanged if no order is better. ``context`` has the
+    loops around it; ``hints(extent)`` is the expected length of an axis.
 
     Each variable is bounded by those before it.
 
@@ -143,7 +143,7 @@ def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
     )
 
 
-def _extent(planner: Planner, v: int, context: LoopContext) -> Affine:
+def _extent(planner: Planner, v: int, context: EnclosingLoops) -> Affine:
     """Return the number of values of the loop variable `v`, inside of the loops of `context`, as a form in the sizes;
     `v` itself if that is unknown.
     """

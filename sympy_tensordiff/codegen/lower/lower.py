@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.lower.inverse_norms import factors_of_root, invers
 from sympy_tensordiff.codegen.lower.loop_order import in_memory_order, is_short_range
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
-from sympy_tensordiff.codegen.lower.plan import LoopContext
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.index_tests import conjuncts
@@ -120,8 +120,8 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _stored_value(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array that stores `node`, perhaps times a number; the array is created if need be. None
-        if storing `node` is not worthwhile.
+        """Return the read, in the code of ``block``, of an array that stores `node`, perhaps times a number; the array
+        is created if need be. None if storing `node` is not worthwhile.
         """
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
@@ -145,7 +145,7 @@ class Lowering(Matrices):
             self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 
-    def _is_rounded_often(self, node: Node, context: LoopContext) -> bool:
+    def _is_rounded_often(self, node: Node, context: EnclosingLoops) -> bool:
         """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` repeat
         for the same entry: ``x[(i + k) % n]`` depends on ``i + k`` only. A copy of the tensor with the axis ``i + k``
         then saves divisions.
@@ -156,7 +156,7 @@ class Lowering(Matrices):
             return False
         return self.planner.rank(node, context) < context.dimension
 
-    def _is_repeated(self, node: Node, context: LoopContext) -> bool:
+    def _is_repeated(self, node: Node, context: EnclosingLoops) -> bool:
         """Whether the value of `node` occurs more than once in the program, as earlier passes found: at shifted
         indices, in another loop, or in another sum.
         """
@@ -166,15 +166,15 @@ class Lowering(Matrices):
             return False
         return self._over_standard_axes(node, context) in self.repeated
 
-    def _over_standard_axes(self, node: Node, context: LoopContext) -> Node:
+    def _over_standard_axes(self, node: Node, context: EnclosingLoops) -> Node:
         """Return `node` with standard names for the indices of the loops around it, so that equal values in different
         loops become equal nodes.
         """
         return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
-    def _is_large_sum(self, node: Node, context: LoopContext) -> bool:
-        """Whether `node` is a sum that is computed repeatedly, because an array of its values might be larger than all
-        arguments of the program.
+    def _is_large_sum(self, node: Node, context: EnclosingLoops) -> bool:
+        """Return whether `node`, inside of the loops of `context`, is a sum that is computed repeatedly, because an
+        array of its values might be larger than all arguments of the program.
         """
         if node.op != "sum" or not self.large_sums:
             return False
@@ -191,7 +191,7 @@ class Lowering(Matrices):
         v = self.graph.fresh("value")
         value = {entry: Affine.variable(v)}
         rows = tuple([row.substitute(value) for row in (*block.context.rows, *entry.definition())])
-        context = LoopContext((*block.context.variables, v), rows)
+        context = EnclosingLoops((*block.context.variables, v), rows)
         part = self.graph.substitute(node, value)
         if not part.free.isdisjoint(entry.atoms().intersection(block.context.variables)):
             # One array for each value would hold no less than is read of it.
@@ -304,8 +304,8 @@ class Lowering(Matrices):
         return not all(is_short_range(part.data, v) for part in found for v in self.graph.bound(part))
 
     def _used_only_by(self, branch: Node, block: CodeBlock) -> frozenset[Node]:
-        """Return the nodes that only this `branch` of a select uses in the kernel, so that they can be computed under
-        its condition.
+        """Return the nodes that only this `branch` of a select uses in the kernel of ``block``, so that they can be
+        computed under its condition.
         """
         total: Counter[Node] = next((around.uses for around in block.outwards() if around.uses is not None), Counter())
         inside: Counter[Node] = Counter([branch])
@@ -359,9 +359,9 @@ class Lowering(Matrices):
                 if part not in common:
                     yield self.value(part, block)
 
-    def _with_common_functions(self, sums: Sequence[Node], context: LoopContext) -> list[Node]:
-        """Return those of `sums` that have a call of a costly function in common with another one of them. All run over
-        the same range, so that one loop can compute them together, with one call.
+    def _with_common_functions(self, sums: Sequence[Node], context: EnclosingLoops) -> list[Node]:
+        """Return those of `sums`, in the loops of ``context``, that have a call of a costly function in common with
+        another one of them. All run over the same range, so that one loop can compute them together, with one call.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -426,7 +426,7 @@ class Lowering(Matrices):
         block.statements += self._nest(variables, rows, blocks, inside)
         return [Name(name) for name in names]
 
-    def _record_chain(self, node: Node, summand: Node, context: LoopContext) -> None:
+    def _record_chain(self, node: Node, summand: Node, context: EnclosingLoops) -> None:
         """Record the factors by which the terms of the running sum `node`, with the body ``summand``, change from entry
         to entry, such as ``a**(i - j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries
         in one pass.
@@ -440,8 +440,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables` that scatter the term `part`: in each iteration, its value is added to an
-        entry of `array` (or replaces it by a maximum or minimum).
+        """Return the loops over `variables`, in the block ``block``, that scatter the term `part`: in each iteration,
+        its value is added to an entry of `array` (or replaces it by a maximum or minimum).
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = CodeBlock(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
@@ -466,7 +466,7 @@ class Lowering(Matrices):
         return statements
 
     def _split(
-        self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: LoopContext
+        self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: EnclosingLoops
     ) -> tuple[tuple[int, ...], Rows, Node]:
         """Split a reduction ``Sum_{i, j} body`` (or another `op`) in the range `rows` into ``Sum_i (Sum_j body)``, if
         an array of the inner sums has fewer axes than loops around them. Return ``(variables, rows, body)`` of the
@@ -520,9 +520,9 @@ class Lowering(Matrices):
         factors = yield from in_turn(self.value(*part) for part in parts)
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
-    def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: LoopContext) -> list[Node]:
-        """Return the `factors` of the product `node`, where those that depend on the same loop indices are joined to
-        one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+    def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: EnclosingLoops) -> list[Node]:
+        """Return the `factors` of the product `node`, in the loops of ``context``. Those that depend on the same loop
+        indices are joined to one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:

@@ -32,7 +32,7 @@ from sympy_tensordiff.codegen.lower.factor_groups import (
 )
 from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function
-from sympy_tensordiff.codegen.lower.plan import LoopContext, index_forms, is_never_empty, is_rounded
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, index_forms, is_never_empty, is_rounded
 from sympy_tensordiff.codegen.lower.temporaries import Storage
 from sympy_tensordiff.graph.interning import Number, Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
@@ -64,9 +64,10 @@ class Matrices(Storage):
     trapezoids = False
     """Whether the backend has products over trapezoids."""
 
-    def _as_product(self, node: Node, context: LoopContext) -> Recursion[Node | None]:
+    def _as_product(self, node: Node, context: EnclosingLoops) -> Recursion[Node | None]:
         """Return the sum `node` in terms of matrix products: reads of the arrays that library calls fill, summed over
-        the remaining indices. None if `node` has no matrix product, or if plain loops are as fast.
+        the remaining indices. None if `node` has no matrix product, or if plain loops are as fast. `context` has the
+        loops around.
         """
         if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
             return None
@@ -83,7 +84,7 @@ class Matrices(Storage):
             terms.append(self.graph.scale(number, self._remaining_sum(product, *chosen[2:])))
         return self.graph.add(terms) if terms else None
 
-    def _distributed(self, node: Node, context: LoopContext) -> list[tuple[Number, Chosen]]:
+    def _distributed(self, node: Node, context: EnclosingLoops) -> list[tuple[Number, Chosen]]:
         """Split a sum `node` of several products, such as ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` over k, into one matrix
         product for each term. Return pairs ``(coefficient, plan of the matrix product)``; [] if a term is not a matrix
         product. `context` has the loops around.
@@ -122,7 +123,7 @@ class Matrices(Storage):
             and all(self.graph.split_coefficient(term)[1].op == "mul" for term in node.args)
         )
 
-    def _splits(self, node: Node, context: LoopContext) -> Iterator[Split]:
+    def _splits(self, node: Node, context: EnclosingLoops) -> Iterator[Split]:
         """Yield the ways to compute the sum `node` by a matrix product. Each `Split` says which factors and summed
         indices belong to the product; its result is then summed over the remaining indices.
         """
@@ -142,7 +143,7 @@ class Matrices(Storage):
 
     # -------------------------------------------------------------- which matrices
 
-    def _as_double_sum(self, node: Node, context: LoopContext) -> Terms | None:
+    def _as_double_sum(self, node: Node, context: EnclosingLoops) -> Terms | None:
         """Return ``Sum_k a_k*Sum_j b_j*c_jk`` as one sum over j and k; None for other sums."""
         outer = Terms(*self.graph.open(node))
         sums = [factor for factor in self.graph.factors(outer.body) if factor.op == "sum"]
@@ -156,7 +157,7 @@ class Matrices(Storage):
         body = self.graph.mul([*others, inner.body])
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
-    def _stored_at(self, node: Node, context: LoopContext) -> tuple[Affine, ...] | None:
+    def _stored_at(self, node: Node, context: EnclosingLoops) -> tuple[Affine, ...] | None:
         """Return the index at which an existing array stores the value of `node` in the loops of `context`; None if no
         array stores it. The array itself is not returned.
         """
@@ -165,11 +166,11 @@ class Matrices(Storage):
         return None if stored is None or candidate is None else self._index(stored, candidate)
 
     def _split_sum(
-        self, terms: Terms | None, context: LoopContext, slant: TriangularBound | None = None
+        self, terms: Terms | None, context: EnclosingLoops, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield a plan, if there is one, to compute the sum `terms` by matrix products. They sum over the variables
-        whose ranges depend on no other index; loops run over the other ones. One bound `slant`, such as ``j <= i``, may
-        make the products triangular.
+        """Yield a plan, if there is one, to compute the sum `terms`, in the loops of ``context``, by matrix products.
+        They sum over the variables whose ranges depend on no other index; loops run over the other ones. One bound
+        `slant`, such as ``j <= i``, may make the products triangular.
         """
         if terms is None:
             return
@@ -201,7 +202,7 @@ class Matrices(Storage):
             tuple([v for v in variables if v not in summed]),
             rest,
             tuple([factor for factor in factors if factor.free.isdisjoint(summed)]),
-            LoopContext((*inside.variables, *names.values()), tuple(around)),
+            EnclosingLoops((*inside.variables, *names.values()), tuple(around)),
             {v: Affine.variable(q) for q, v in names.items()},
             slant=slant,
         )
@@ -247,9 +248,9 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return the number of reads in the two factors of a matrix product, ``first`` and ``second``, that have a
-        summed variable in the last index, so that the sum runs over contiguous memory. Between products of equal cost,
-        more is better.
+        """Return the number of reads in the two factors of the matrix product of `split`, ``first`` and ``second``,
+        that have a summed variable in the last index, so that the sum runs over contiguous memory. Between products of
+        equal cost, more is better.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
@@ -379,8 +380,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return ``(left, right)``: the matrices ``first`` and ``second`` in the order in which the innermost enclosing
-        loop index is the last axis of their product.
+        """Return ``(left, right)``: the operands ``first`` and ``second`` of a product in the plan ``split``, in the
+        order in which the innermost enclosing loop index is the last axis of their product.
 
         A product with a slanted bound has the matrix with the row label of the bound on the left.
         """
@@ -403,8 +404,8 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array that stores `matrix`, an operand of a matrix product; it is created if
-        necessary. None if it cannot be stored. `roles` has three lists of labels of the product: those in both operands
+        """Return ``(name, labels)`` of an array that stores `matrix`, an operand of a product in the plan ``split``; it
+        is created if necessary. None if it cannot be stored. `roles` has three lists of labels: those in both operands
         and the result, those in `matrix` only, and summed ones; ``ranges`` has their ranges.
         """
         own_summed = split.own_summed(matrix, roles[2])
@@ -438,9 +439,9 @@ class Matrices(Storage):
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
-        """Return the formula of an entry of `matrix`, an operand of a matrix product: the product of its factors,
-        summed over those summed labels that the other operand does not contain. `roles` has three lists of labels:
-        batch labels, labels of `matrix` and the result only, and summed labels.
+        """Return the formula of an entry of `matrix`, an operand of a product in the plan ``split``: the product of its
+        factors, summed over those summed labels that the other operand does not contain. `roles` has three lists of
+        labels: batch labels, labels of `matrix` and the result only, and summed labels.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -467,8 +468,8 @@ class Matrices(Storage):
         return orders
 
     def _count_reads_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """Return how many reads in the factors of `matrix` are contiguous along the index `label`, but not along
-        ``other``: `label` is in the last index and ``other`` in an earlier one.
+        """Return how many reads in the factors of `matrix`, an operand in the plan ``split``, are contiguous along the
+        index `label`, but not along ``other``: `label` is in the last index and ``other`` in an earlier one.
         """
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
@@ -508,7 +509,7 @@ class Matrices(Storage):
         """
         if tensor.op == "tensor":
             return self.arrays[tensor.data[0]]
-        found = yield self._temporary(tensor, LoopContext((), ()))
+        found = yield self._temporary(tensor, EnclosingLoops((), ()))
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:

@@ -25,7 +25,7 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 
 @dataclass(frozen=True)
-class LoopContext:
+class EnclosingLoops:
     """The place of an expression in the loops of a kernel: the axes and loop variables around it, outermost first, and
     the constraints that hold there.
     """
@@ -41,9 +41,9 @@ class LoopContext:
         equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
         return len(self.variables) - len(equations)
 
-    def inside(self, variables: Sequence[int], rows: Sequence[Constraint]) -> LoopContext:
+    def inside(self, variables: Sequence[int], rows: Sequence[Constraint]) -> EnclosingLoops:
         """Return the context inside of loops nested in this one: over `variables`, bounded by `rows`."""
-        return LoopContext((*self.variables, *variables), (*self.rows, *rows))
+        return EnclosingLoops((*self.variables, *variables), (*self.rows, *rows))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class StorageCandidate:
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
-    def order(self, context: LoopContext) -> tuple[int, ...]:
+    def order(self, context: EnclosingLoops) -> tuple[int, ...]:
         """Return the order of the array's axes that is contiguous in the loops of `context`: the axis that the
         innermost loop runs along comes last.
         """
@@ -108,21 +108,22 @@ class Planner:
         self._axes: list[int] = []
         self._forms_in: dict[Node, frozenset[Affine]] = {}
         self._loops: list[int] = []
-        self._domains: dict[tuple[tuple[Affine, ...], LoopContext, bool], Domain | None] = {}
-        self._ranges: dict[tuple[Affine, LoopContext], tuple[Affine, Affine] | None] = {}
+        self._domains: dict[tuple[tuple[Affine, ...], EnclosingLoops, bool], Domain | None] = {}
+        self._ranges: dict[tuple[Affine, EnclosingLoops], tuple[Affine, Affine] | None] = {}
         self._numbered_nodes: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
-    def rank(self, node: Node, context: LoopContext) -> int:
-        """Return the number of linearly independent integers on which `node` depends, one for ``x[i + k]``, two for
-        ``x[i + k]*y[k]``: the number of axes of an array for it.
+    def rank(self, node: Node, context: EnclosingLoops) -> int:
+        """Return the number of linearly independent integers on which `node`, in the loops of ``context``, depends: one
+        for ``x[i + k]``, two for ``x[i + k]*y[k]``. It is the number of axes of an array for `node`.
         """
         used = [v for v in context.variables if v in node.free]
         vectors = (_vector(inner, used) for form in self._forms(node) for inner in _with_inner_forms(form))
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
-    def candidate(self, node: Node, context: LoopContext, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node` as a function of as few integers as possible, so that an array with these as axes can store its
-        values. None if one of them has no bounds; only with ``rounded`` may the bounds contain quotients.
+    def candidate(self, node: Node, context: EnclosingLoops, rounded: bool = False) -> StorageCandidate | None:
+        """Return `node`, in the loops of ``context``, as a function of as few integers as possible, so that an array
+        with these as axes can store its values. None if one of them has no bounds; only with ``rounded`` may the bounds
+        contain quotients.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
@@ -140,7 +141,7 @@ class Planner:
         domain = self._domains[key]
         return None if domain is None else StorageCandidate(node, axes, tuple(forms), *domain)
 
-    def _renamed(self, forms: Sequence[Affine], context: LoopContext) -> tuple[tuple[Affine, ...], LoopContext]:
+    def _renamed(self, forms: Sequence[Affine], context: EnclosingLoops) -> tuple[tuple[Affine, ...], EnclosingLoops]:
         """Return `forms` and `context` with standard names in place of the loop variables, as a cache key that is the
         same for equal loop nests.
         """
@@ -149,10 +150,10 @@ class Planner:
         loops = tuple(self._loops[: len(context.variables)])
         names = renaming_map(context.variables, loops)
         rows = dict.fromkeys(row.substitute(names) for row in context.rows)
-        return tuple([form.substitute(names) for form in forms]), LoopContext(loops, tuple(rows))
+        return tuple([form.substitute(names) for form in forms]), EnclosingLoops(loops, tuple(rows))
 
     def _domain(
-        self, forms: Sequence[Affine], axes: Sequence[int], context: LoopContext, rounded: bool
+        self, forms: Sequence[Affine], axes: Sequence[int], context: EnclosingLoops, rounded: bool
     ) -> Domain | None:
         """Return ``(constraints, lower bounds, upper bounds)`` of the new variables `axes`, which stand for `forms` in
         the loops of `context`; None if one of them has no bounds. With ``rounded``, the bounds may contain quotients.
@@ -169,9 +170,9 @@ class Planner:
             highs.append(high)
         return rows, tuple(lows), tuple(highs)
 
-    def candidates(self, node: Node, context: LoopContext) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array: with quotients such as ``i // 2`` as axes, if that takes no more
-        axes, and then with ordinary index forms; [] if an index has no bounds.
+    def candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
+        """Return the ways to store `node` in an array, inside of the loops of `context`: with quotients such as ``i //
+        2`` as axes, if that takes no more axes, and then with ordinary index forms; [] if an index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -179,7 +180,7 @@ class Planner:
         fresh = {part: Affine.variable(self.graph.fresh("w")) for part in found}
         rows = (*context.rows, *(row for part in found for row in part.definition()))
         variables = (*context.variables, *(v for form in fresh.values() for v in form.variables()))
-        around = LoopContext(variables, tuple([row.substitute(fresh) for row in rows]))
+        around = EnclosingLoops(variables, tuple([row.substitute(fresh) for row in rows]))
         node = self.graph.substitute(node, fresh)
         fewer = self.candidate(node, around) if self.rank(node, around) <= len(plain.axes) else None
         if fewer is None or len(fewer.axes) > len(plain.axes):
@@ -187,13 +188,13 @@ class Planner:
         back = {v: Affine.variable(part) for part, form in fresh.items() for v in form.variables()}
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
 
-    def quotients(self, node: Node, context: LoopContext) -> list[Quotient]:
-        """Return the floor quotients of loop indices in the index forms of `node`."""
+    def quotients(self, node: Node, context: EnclosingLoops) -> list[Quotient]:
+        """Return the floor quotients in the index forms of `node` that contain loop indices of ``context``."""
         parts = {part for form in self._forms(node) for part in form.quotients()}
         own = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
 
-    def labels(self, node: Node, context: LoopContext, units: Collection[int]) -> tuple[Affine, ...]:
+    def labels(self, node: Node, context: EnclosingLoops, units: Collection[int]) -> tuple[Affine, ...]:
         """Return linearly independent index forms, such as ``i + k``: all indices in `node` are integer combinations of
         these. An index that contains a variable in `units` is split into single variables. ``context`` has the loops
         around `node`.
@@ -211,7 +212,7 @@ class Planner:
         return tuple([Affine(dict(zip(used, vector, strict=True))) for vector in basis])
 
     def candidate_over(
-        self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: LoopContext
+        self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: EnclosingLoops
     ) -> StorageCandidate | None:
         """Return a description of an array that stores the values of `node`: its axis n is indexed by the form
         ``labels[n]``, which runs over ``ranges[n]``, a pair ``(lowest, highest)``. None if `node` is not a function of
@@ -226,7 +227,7 @@ class Planner:
         lows, highs = (tuple([(form,) for form in forms]) for forms in zip(*ranges, strict=True))
         return StorageCandidate(self._over_axes(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
-    def range(self, label: Affine, context: LoopContext) -> tuple[Affine, Affine] | None:
+    def range(self, label: Affine, context: EnclosingLoops) -> tuple[Affine, Affine] | None:
         """Return the lowest and the highest value of `label` in the loops of `context`, as forms in the sizes; None if
         one is not a single form.
         """
@@ -238,9 +239,9 @@ class Planner:
             self._ranges[renamed, loops] = (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
         return self._ranges[renamed, loops]
 
-    def entries(self, labels: Iterable[Affine], context: LoopContext, hints: Callable[[Affine], int]) -> int:
-        """Return the expected number of entries of an array with an axis for each of ``labels``. ``hints`` gives the
-        expected value of an extent; an unknown one counts as 1.
+    def entries(self, labels: Iterable[Affine], context: EnclosingLoops, hints: Callable[[Affine], int]) -> int:
+        """Return the expected number of entries of an array with an axis for each of ``labels``, forms in the loops of
+        ``context``. ``hints`` gives the expected value of an extent; an unknown one counts as 1.
         """
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
@@ -288,7 +289,7 @@ class Planner:
         sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
-    def _basis(self, node: Node, context: LoopContext) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
+    def _basis(self, node: Node, context: EnclosingLoops) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
         """Return ``(forms, combinations)`` for the indices in `node`, inside of the loops of `context`: independent
         index forms of which all indices are integer combinations, and a dictionary that writes each loop variable as a
         combination of these forms.
@@ -307,7 +308,7 @@ class Planner:
         forms = [Affine({v: c for v, c in zip(used, vector, strict=True)}) for vector in basis]
         return forms, dict(zip(used, inverse, strict=True))
 
-    def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: LoopContext) -> Rows | None:
+    def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: EnclosingLoops) -> Rows | None:
         """Return the constraints that hold for the new variables `axes`, which are equal to `forms`, in the loops of
         `context`; the loop variables are eliminated. None if they cannot hold.
         """

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.lower.functions import is_user_function
 from sympy_tensordiff.codegen.lower.materialise import CONDITIONS, is_dear
-from sympy_tensordiff.codegen.lower.plan import LoopContext, Planner, StorageCandidate, index_forms
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner, StorageCandidate, index_forms
 from sympy_tensordiff.codegen.lower.scatters import solved_equation
 from sympy_tensordiff.codegen.lower.shift_normal_form import at_origin
 from sympy_tensordiff.codegen.lower.structures import Structures
@@ -79,7 +79,7 @@ class _LoopBody:
     """
 
     nodes: tuple[Node, ...]
-    context: LoopContext
+    context: EnclosingLoops
     is_array: bool
     """Whether they are the entries of an array, not the terms of a reduction."""
     stored: set[Node] = field(default_factory=set)
@@ -132,7 +132,7 @@ def _loop_bodies(graph: Graph, entries: Sequence[Node]) -> list[_LoopBody]:
     them, however often it occurs.
     """
     found: list[_LoopBody] = []
-    stack = [(entry, LoopContext((), ())) for entry in reversed(entries)]
+    stack = [(entry, EnclosingLoops((), ())) for entry in reversed(entries)]
     opened: set[Node] = set()
     while stack:
         part, context = stack.pop()
@@ -181,7 +181,7 @@ class Shifts:
     _shapes: set[tuple[Affine, ...]] = field(default_factory=set)
     """The shapes of all tensors that the program reads: no array of values is larger."""
     _structures: Structures = field(default_factory=lambda: Structures(has_numbers=False))
-    _uses: dict[tuple[Node, LoopContext], Instance | None] = field(default_factory=dict)
+    _uses: dict[tuple[Node, EnclosingLoops], Instance | None] = field(default_factory=dict)
     """The uses of values by parts of loops, as far as they were needed."""
     _work: dict[Node, int] = field(default_factory=dict)
     """About how many operations parts take that read nothing stored."""
@@ -207,12 +207,12 @@ class Shifts:
             for place, use in found.uses:
                 self._structures.add(use.node)
                 place.store(use.node)
-            places.append(_LoopBody((domain.node,), LoopContext(domain.axes, domain.rows), True))
+            places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
 
-    def search(self, bodies: Sequence[Node], context: LoopContext, is_array: bool) -> None:
-        """Find the values in the loop `bodies` for which `survey` chose arrays, and record in ``self.members`` the
-        array and the index at which each is read. With ``is_array``, the bodies are entries of an array, else terms of
-        a reduction.
+    def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
+        """Find the values in the loop `bodies`, in the loops of ``context``, for which `survey` chose arrays, and
+        record in ``self.members`` the array and the index at which each is read. With ``is_array``, the bodies are
+        entries of an array, else terms of a reduction.
         """
         if not self.domains:
             return
@@ -271,7 +271,7 @@ class Shifts:
             if chosen < pairs:
                 yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
-    def is_inside(self, use: Instance, context: LoopContext) -> bool:
+    def is_inside(self, use: Instance, context: EnclosingLoops) -> bool:
         """Return whether the array that stores a value has all entries that its `use` needs in the loops of
         `context`.
         """
@@ -398,7 +398,7 @@ class Shifts:
             self._reads[part] = below | {part.free} if part.op == "read" else below
         return any(free >= node.free & variables for free in self._reads[node])
 
-    def _instance(self, part: Node, context: LoopContext) -> Instance | None:
+    def _instance(self, part: Node, context: EnclosingLoops) -> Instance | None:
         """Return `part` as ``number*value``, where the value is a function of a few index forms, like ``x[k + 1]`` as
         ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers. `context` has the loops around.
         """
@@ -476,7 +476,7 @@ class Shifts:
         ]
 
         def fits(ends: Sequence[Affine], extent: Affine) -> bool:
-            """Return whether some form in `ends` is provably at most `extent`, whatever the sizes are."""
+            """Return whether the enclosing method's ``facts`` imply that some form in `ends` is at most `extent`."""
             return any(is_implied(Constraint("ge", extent - end), facts) for end in ends)
 
         return any(
@@ -523,7 +523,7 @@ class Shifts:
         return known[node]
 
 
-def _tests_of_data(candidate: StorageCandidate, context: LoopContext) -> Rows:
+def _tests_of_data(candidate: StorageCandidate, context: EnclosingLoops) -> Rows:
     """Return the constraints in `context` that contain entries of integer arrays, such as ``p[i] >= 2``, written in the
     axes of `candidate`. Return () if an axis is not a single loop index.
 
@@ -575,8 +575,8 @@ def whole(number: Fraction) -> Fraction | int:
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
     """Return ``(node, start)``: `node` with periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v +
-    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. `rows`
-    bound ``v``. None if no read is shifted.
+    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. None if no
+    read is shifted.
 
     None also where ``v`` is not the index of a whole axis.
     """

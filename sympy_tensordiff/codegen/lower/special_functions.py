@@ -65,8 +65,8 @@ def _expint_compiled(expn: Function) -> Function:
 
 
 def _polygamma_compiled(psi: Function) -> Function:
-    """Return polygamma for compiled code: the sum of ``n!*(-1)**(n + 1)/(x + k)**(n + 1)`` over k, with the
-    Euler-Maclaurin formula for large k.
+    """Return polygamma for compiled code: ``psi`` for order 0, otherwise the sum of ``n!*(-1)**(n + 1)/(x + k)**(n +
+    1)`` over k, with the Euler-Maclaurin formula for large k.
 
     At negative x, a part of the sum over all integers k that does not depend on how far x is from 0::
 
@@ -273,8 +273,8 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return one of the four results that the C function ``function`` computes at `x` and writes to memory: the one
-        with the number ``part``.
+        """Return one of the four results that the enclosing C function ``function`` computes at `x` and writes to
+        memory: the one with the number ``part``.
         """
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)

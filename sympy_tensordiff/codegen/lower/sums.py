@@ -87,8 +87,8 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
     shared: set[Node] = set()
 
     def nested(node: Node) -> Node:
-        """Return the sum `node` as a sum around an inner sum that also occurs elsewhere, and add the inner sum to
-        ``shared``. Other nodes are unchanged.
+        """Return the sum `node` as a sum around an inner sum that also occurs elsewhere, and add the inner sum to the
+        enclosing function's set ``shared``. Other nodes are unchanged.
         """
         if node.op == "sum" and len(graph.bound(node)) in lengths:
             split = _with_known(graph, planner, node, known)

@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.ir.rename import named, unique
 from sympy_tensordiff.codegen.lower.blocks import CodeBlock
 from sympy_tensordiff.codegen.lower.carries import carried_last, carried_variables, has_windows
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function, is_dear, is_table, shared_parts, uses
-from sympy_tensordiff.codegen.lower.plan import LoopContext, Planner, StorageCandidate, Stored
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner, StorageCandidate, Stored
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.lower.shift_normal_form import ShiftNormaliser
 from sympy_tensordiff.codegen.lower.shifts import READ, VALUES, Instance, Shifts, own_work
@@ -166,7 +166,7 @@ class Storage:
         else:
             body = node
         array = programs.Array(name, tuple(self.form(extent) for extent in extents))
-        yield self._store_common_parts(body, LoopContext((), ()))
+        yield self._store_common_parts(body, EnclosingLoops((), ()))
         yield self._store_tables(body)
         yield self._kernel(name, axes, extents, (), body)
         if node.op == "comprehension" and node not in self.stored:
@@ -178,7 +178,7 @@ class Storage:
         """Record that the result array `name` has the entry `body` at the indices `axes`, whose ranges have the lengths
         `extents`. Kernels built later can then read these values instead of computing them.
         """
-        context, units = LoopContext(tuple(axes), ranges(axes, extents)), [Affine.variable(axis) for axis in axes]
+        context, units = EnclosingLoops(tuple(axes), ranges(axes, extents)), [Affine.variable(axis) for axis in axes]
         written = self._written_out(body)
         if len(parts := reachable(written)) <= MAX_WRITTEN_OUT and not any(part.op in RANGED for part in parts):
             self.formulas[name] = Entry(tuple(axes), written)
@@ -213,8 +213,9 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that sets the entries of the array `name`, at the indices `axes`, to `body` where ``guard`` is
-        true, and to 0 elsewhere. Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
+        """Add the kernel that sets the entries of the array `name` to `body` where ``guard`` is true, and to 0
+        elsewhere. `axes` are the indices of the entry, ``extents`` the lengths of the axes. Terms of `body` that are
+        scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
@@ -241,7 +242,7 @@ class Storage:
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
-        context = LoopContext(tuple(axes), ranges(axes, extents))
+        context = EnclosingLoops(tuple(axes), ranges(axes, extents))
         if self.temporaries:
             self.shifts.search([body], context, True)
         return CodeBlock(context, frozenset(axes), uses=uses(body))
@@ -260,14 +261,14 @@ class Storage:
         for v in inner:
             self.names[v] = self._local(self.graph.names[v])
         if self.temporaries:
-            self.shifts.search([part.value], LoopContext(part.variables, (*part.rows, *part.conditions)), False)
+            self.shifts.search([part.value], EnclosingLoops(part.variables, (*part.rows, *part.conditions)), False)
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
         body = (*block.statements, *statements)
         self.kernels.append(programs.Scatter(name, axes, body, extents, number, part.exclusive, part.reduction))
 
     def _temporary(
-        self, node: Node, context: LoopContext, shared: bool = False
+        self, node: Node, context: EnclosingLoops, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """Return ``(array, index)`` of an array that stores `node`; it is created if there is none. None if `node`
         cannot be stored, or if that does not pay. For a ``shared`` node it is assumed to pay.
@@ -303,7 +304,7 @@ class Storage:
         self._in_progress.discard(candidate.node)
         return stored, self._index(stored, candidate)
 
-    def _store_common_parts(self, node: Node, home: LoopContext) -> Recursion[None]:
+    def _store_common_parts(self, node: Node, home: EnclosingLoops) -> Recursion[None]:
         """Store sums inside of `node` in temporary arrays, if they are also used elsewhere and depend on no indices but
         those of the loops ``home`` around `node`: ``1/S`` and ``1/S**2`` then read one array of ``S``.
 
@@ -322,9 +323,9 @@ class Storage:
         for part in reachable(node):
             table = part.args[0] if part.op == "read" else part
             if table.op == "comprehension" and table.free <= self.outside and is_dear(table.args[0]):
-                yield self._temporary(table, LoopContext((), ()))
+                yield self._temporary(table, EnclosingLoops((), ()))
 
-    def _at_shift(self, use: Instance, context: LoopContext) -> Recursion[scalars.Scalar | None]:
+    def _at_shift(self, use: Instance, context: EnclosingLoops) -> Recursion[scalars.Scalar | None]:
         """Return the read of an array (times a number) for `use`, one of several uses of a value at shifted indices.
         The array is created if necessary; None if it is still being filled or does not have this entry.
         """
@@ -341,7 +342,7 @@ class Storage:
         entry = scalars.Load(stored.array, tuple(self.form(form) for form in self._index(stored, candidate)))
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
-    def _candidates(self, node: Node, context: LoopContext) -> list[StorageCandidate]:
+    def _candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
         """Return the ways to store `node` in an array, inside of the loops of `context`. If a shift of the axes turns
         one into a known way, so that both nodes can share an array, the shifted one is added in front.
         """
@@ -350,7 +351,7 @@ class Storage:
             found = found[-1:]
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
-    def _array_containing(self, candidate: StorageCandidate, context: LoopContext | None = None) -> Stored | None:
+    def _array_containing(self, candidate: StorageCandidate, context: EnclosingLoops | None = None) -> Stored | None:
         """Return an existing array that stores `candidate` at all of its points; None if there is none. With the option
         ``only_rows``, an array filled row by row counts only if the outermost loop of `context` runs over its rows.
         """
@@ -384,7 +385,7 @@ class Storage:
         return name, lows, extents
 
     def _create_array(
-        self, candidate: StorageCandidate, context: LoopContext, order: tuple[int, ...] | None = None
+        self, candidate: StorageCandidate, context: EnclosingLoops, order: tuple[int, ...] | None = None
     ) -> Recursion[Stored]:
         """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it."""
         graph = self.graph
@@ -474,14 +475,14 @@ class Storage:
         self._extremes[key] = Affine.variable(v)
         return self._extremes[key]
 
-    def _may_be_worth_storing(self, node: Node, context: LoopContext) -> bool:
+    def _may_be_worth_storing(self, node: Node, context: EnclosingLoops) -> bool:
         """Return whether an array of the values of `node` may have fewer axes than there are loops around it. This is a
         cheap test; `_is_worth_storing` decides.
         """
         axis_count = self.planner.rank(node, context)
         return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
-    def _is_worth_storing(self, node: Node, axis_count: int, context: LoopContext) -> bool:
+    def _is_worth_storing(self, node: Node, axis_count: int, context: EnclosingLoops) -> bool:
         """Whether an array for `node` with `axis_count` axes is worth storing: there are more loops around `node` than
         axes, so that values are read repeatedly. Without temporaries, only sums of sums are stored.
         """
@@ -492,9 +493,9 @@ class Storage:
                 return False
         return axis_count < context.dimension
 
-    def _is_running_reduction(self, node: Node, context: LoopContext) -> bool:
-        """Return whether the reduction `node` continues along an index around it, as ``Sum_{j <= i} x[j]`` does along
-        i, so that one pass computes all of its values.
+    def _is_running_reduction(self, node: Node, context: EnclosingLoops) -> bool:
+        """Return whether the reduction `node`, in the loops of ``context``, continues along an index around it, as
+        ``Sum_{j <= i} x[j]`` does along i, so that one pass computes all of its values.
         """
         if not self.temporaries or node in self.chained:
             return False
@@ -503,7 +504,7 @@ class Storage:
             return False
         return not has_windows([v for v in context.variables if v in node.free], context.rows)
 
-    def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: LoopContext) -> bool:
+    def _is_redundant_call(self, node: Node, candidates: Sequence[StorageCandidate], context: EnclosingLoops) -> bool:
         """Return whether the loops of `context` evaluate the call `node` many times for each of its distinct values.
         ``candidates`` are the ways to store the call in an array.
         """
@@ -514,7 +515,7 @@ class Storage:
         is_call = self.temporaries and bool(candidates) and is_costly and not calls_user_function(node)
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
-    def _is_worth_hoisting(self, node: Node, context: LoopContext) -> bool:
+    def _is_worth_hoisting(self, node: Node, context: EnclosingLoops) -> bool:
         """Return whether each value of `node` serves several iterations of the enclosing loops, and reading it takes
         less time than computing it: it replaces a division, or several reads. ``1/s[k]**2`` and ``s[k]*x[i, k]`` are
         hoisted out of a loop over i, j and k.
@@ -534,7 +535,7 @@ class Storage:
             self._hoisted[node] = reads if is_simple and work > READ else []
         return any(own <= part.free for part in self._hoisted[node])
 
-    def _takes_fewer(self, candidate: StorageCandidate, context: LoopContext) -> bool:
+    def _takes_fewer(self, candidate: StorageCandidate, context: EnclosingLoops) -> bool:
         """Return whether an array for `candidate` has fewer entries than the loops of `context` have iterations, at
         typical sizes. (The axes of this array are quotients or remainders of indices.)
 
@@ -583,8 +584,8 @@ class Storage:
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables` that scatter the term `part`: in each iteration, they add its value to an
-        entry of `array`. `lower.Lowering` implements this.
+        """Return the loops over `variables`, in the block ``block``, that scatter the term `part`: in each iteration,
+        they add its value to an entry of `array`. `lower.Lowering` implements this.
         """
         raise NotImplementedError
 

@@ -68,8 +68,8 @@ ENTRIES = frozenset({"read", "scalar", "index"})
 
 
 def _with_common_factors(graph: Graph, total: Node) -> Node:
-    """Return ``x*s - y*s`` as ``s*(x - y)``, if all terms of the scalar addition have entries of tensors in common;
-    other nodes unchanged.
+    """Return the scalar addition ``total`` with entries of tensors that all terms have in common taken out, ``x*s -
+    y*s`` as ``s*(x - y)``; other nodes unchanged.
 
     Exponentials and sums stay: their products are computed in forms that do not overflow. So do products like those in
     ``s[k]*x[i, k] - s[k]*x[j, k]``, which are computed before the loops over i and j.

@@ -74,7 +74,7 @@ class ArgumentChecker:
         return PreparedArguments(converted, shapes, dtype, self._suspects(read, sizes))
 
     def check_count(self, values: Sequence[Any]) -> None:
-        """Raise ArgumentError if the number of arguments is wrong."""
+        """Raise ArgumentError if the number of the arguments ``values`` is wrong."""
         if len(values) != len(self.arguments):
             expected = ", ".join(a.label for a in self.arguments)
             needed = "1 argument is" if len(self.arguments) == 1 else f"{len(self.arguments)} arguments are"

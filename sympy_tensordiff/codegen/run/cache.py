@@ -225,13 +225,15 @@ class _TextLoader(importlib.abc.InspectLoader):
         self.path = path
 
     def get_source(self, fullname: str) -> str:
-        """Return the source text of the module (import protocol)."""
+        """Return the source text of the module ``fullname`` (import protocol)."""
         return self.source
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the text that this loader holds, and return the code object of the module (import protocol)."""
+        """Compile the text that this loader holds, and return the code object of the module ``fullname`` (import
+        protocol).
+        """
         return self.source_to_code(self.source, self.path)
 
     def is_package(self, fullname: str) -> bool:
-        """Return False: generated modules are not packages."""
+        """Return False for the module ``fullname``: generated modules are not packages (import protocol)."""
         return False

@@ -99,8 +99,9 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return a function that is compiled for calls in which an axis has no entries; ``sizes`` are the sizes of this
-    call. ``build`` maps them to the program, ``functions`` has the user's implementations.
+    """Return a function that is compiled for calls in which an axis has no entries, at the sizes ``sizes``. ``build``
+    maps sizes to the program, ``functions`` has the user's implementations; with ``parallel``, the function uses
+    several threads.
     """
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
@@ -226,8 +227,9 @@ class CompiledFunction:
         )
 
     def _compute(self, prepared: PreparedArguments, filled: Sequence[Any]) -> Callable[..., None]:
-        """Compute the results of a call into the arrays ``filled``; compile before if needed. Return the function that
-        computed them, so that further calls with the same kinds of arguments can use it.
+        """Compute the results of a call with the arguments ``prepared`` into the arrays ``filled``; compile before if
+        needed. Return the function that computed them, so that further calls with the same kinds of arguments can use
+        it.
         """
         parallel = self._in_parallel()
         is_compiled = (prepared.dtype, parallel) in self._runs and not self._unfinished

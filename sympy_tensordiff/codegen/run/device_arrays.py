@@ -65,7 +65,7 @@ class DeviceArray(Memory):
         return all(n == 1 or a == b for n, a, b in zip(self.shape, self.strides, dense, strict=True))
 
     def overlaps(self, other: DeviceArray) -> bool:
-        """Return whether two dense arrays share memory."""
+        """Return whether this dense array and ``other`` share memory."""
         return self.pointer < other.end and other.pointer < self.end
 
     @property

@@ -133,5 +133,5 @@ def driver_lines(
 
 
 def _shape(forms: tuple[Affine, ...]) -> str:
-    """Return a shape as text."""
+    """Return the shape with the extents ``forms`` as text."""
     return f"({', '.join(map(str, forms))})"

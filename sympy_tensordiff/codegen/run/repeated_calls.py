@@ -57,8 +57,8 @@ class LastCall:
         return taken if self._has_same_data(taken) else None
 
     def _has_same_data(self, values: Sequence[Any]) -> bool:
-        """Return whether index arrays still have the recorded entries, and whether matrices declared symmetric are so
-        exactly. Callers may change arrays in place.
+        """Return whether the index arrays in the arguments ``values`` still have the recorded entries, and whether
+        matrices declared symmetric are so exactly. Callers may change arrays in place.
         """
         same = all([values[position].tobytes() == entries for position, entries in self.data])
         return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])

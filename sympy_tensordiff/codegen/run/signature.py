@@ -210,8 +210,9 @@ def named_arguments(args: Sequence[Any], exprs: Sequence[Any] = ()) -> tuple[Arg
 
 
 def size_checker(args: Sequence[Any], exprs: Sequence[Any], may_be_empty: bool = False) -> ArgumentChecker:
-    """Return an object that checks arguments and computes sizes from them, without a compiled program. If a symbolic
-    extent is 0, it raises `EmptyAxes` if ``may_be_empty``, otherwise `ArgumentError`.
+    """Return an object that checks the arguments ``args`` of a function of ``exprs`` and computes sizes from them,
+    without a compiled program. If a symbolic extent is 0, it raises `EmptyAxes` if ``may_be_empty``, otherwise
+    `ArgumentError`.
 
     Raise `ArgumentError` if no argument determines a size in a shape.
     """
@@ -235,7 +236,7 @@ def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], a
 
 
 def check_functions(nodes: Sequence[Node]) -> None:
-    """Raise ArgumentError if two different functions have one name."""
+    """Raise ArgumentError if two different functions in ``nodes`` have one name."""
     known: dict[str, Any] = {}
     for node in reachable(*nodes):
         if node.op == "call" and is_external(node):

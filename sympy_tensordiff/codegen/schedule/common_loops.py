@@ -81,7 +81,8 @@ def _join_loops(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
     """Return the statements that replace the loops `earlier` and `later` and the statements ``between`` them, with both
-    loops joined to one; None if this would change results, or if the loops have no costly value in common.
+    loops joined to one; None if this would change results, or if the loops have no costly value in common. ``fresh``
+    returns new names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -98,9 +99,9 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return statements that replace the loops `earlier` and `later`, which contain loops, and the statements
-    ``between`` them: one outer loop, in which inner loops that compute the same costly value are joined. None if this
-    would change results, or if no inner loops can be joined.
+    """Return statements that replace the nested loops `earlier` and `later` and the statements ``between`` them: one
+    outer loop, in which inner loops that compute the same costly value are joined. None if this would change results or
+    joins none. ``lengths`` maps names of axis lengths to forms, ``fresh`` returns new names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))

@@ -117,11 +117,11 @@ class _CorrelationFinder:
     def windows(
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
-        """Find the kernel that adds the values of the product `step` to overlapping windows of an array (col2im).
-        Return ``(entry, kernel, fills)``: the entry to which it adds, the kernel, and the steps that first fill the
-        array with 0. None if there is no such kernel.
+        """Find the kernel that adds the entries of the product `step` to overlapping windows of an array (col2im).
+        ``output`` is the entry of the product at ``labels``. Return ``(entry, kernel, fills)``: the entry to which it
+        adds, the kernel, and the steps that first fill the array with 0; None if there is none.
 
-        ``output`` is the entry of the product at its ``labels``. A correlation can replace all these steps.
+        A correlation can replace all these steps.
         """
         kernel = self.flow.reader(step.array)
         if not isinstance(kernel, Kernel) or self.flow.writer(step.array) is not step:
@@ -304,23 +304,28 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 
 
 def _tasks(
-    step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
+    step: Correlation, row: str, lane: str, lengths: Mapping[str, int], axis_of_label: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
     """Return ``(axes, label)`` for dividing the correlation ``step`` into tasks: the axes of its result along which
-    they differ, and an index that each task solves for, or None. ``row`` and ``lane`` label the rows and lanes of a
-    block; ``own`` maps labels to axes.
+    they differ, and an index that each task solves for, or None. ``row`` and ``lane`` are the labels of the rows and
+    lanes of a block.
 
-    ``lengths`` has the length of each label. ``own`` has labels that alone are the index of an axis of the result.
-    Tasks solve for an index, ``k``, if the last of the axes has a composite index such as ``i + k``.
+    ``lengths`` has the length of each label. ``axis_of_label`` has labels that alone are the index of an
+    axis of the result. Tasks solve for an index, ``k``, if the last of the axes has a composite index such as
+    ``i + k``.
     """
     found, number = [], 1
-    counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}
+    counts = {
+        axis_of_label[v]: -(-n // ROWS) if v == row else n
+        for v, n in lengths.items()
+        if v in axis_of_label and v != lane
+    }
     for place in sorted(counts, key=lambda place: -counts[place]):
         if number < TASKS:
             found.append(place)
             number *= max(counts[place], 1)
     for place, form in enumerate(step.output.index):
-        if number < TASKS and place not in counts and place != own[lane]:
+        if number < TASKS and place not in counts and place != axis_of_label[lane]:
             inside = [v for v in form.variables() if v in lengths and v != row]
             solved = _longest(inside, lengths)
             if solved is not None and row not in form.atoms() and _occurs_once(step.output, solved):

@@ -207,7 +207,9 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, site: ScheduleConte
 
 
 def _axes(kernel: Kernel, site: ScheduleContext) -> list[Loop]:
-    """Return the loops over the axes of a kernel, outer ones first."""
+    """Return the loops over the axes of a kernel, outer ones first. ``site`` has the loops around the kernel and the
+    block that one thread computes.
+    """
     found = []
     for number, axis in enumerate(kernel.axes):
         first, stop = ZERO, extent(kernel.array, len(site.outer) + number)
@@ -259,9 +261,9 @@ def _jammed(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) -> Mad
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: ScheduleContext) -> Made | None:
-    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says: the loop along a row, the
-    last of ``spans``, is moved inside (of sums, for example), so that memory is read contiguously. None if `plan` is
-    None.
+    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says, in the context ``site``.
+    The loop along a row, the last of ``spans``, is moved inside other loops (sums, for example), so that memory is read
+    contiguously. None if `plan` is None.
 
     A long row is cut into strips.
     """
@@ -347,8 +349,9 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return a loop that adds terms to a whole row, ``for i: row[j] += a[i]*b[i, j] for all j``, with several i handled
-    in one pass over the row, so that the row is read less often; None for other loops.
+    """Return `loop`, if it adds terms to a whole row, as ``for i: row[j] += a[i]*b[i, j] for all j``, with several i
+    handled in one pass over the row, so that the row is read less often; None for other loops. ``site`` gives new
+    names.
     """
     if not is_sum_of_rows(loop):
         return None

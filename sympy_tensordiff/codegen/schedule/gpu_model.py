@@ -303,7 +303,9 @@ class _LaunchCounter:
                 self.count_value(statement, warp, times)
 
     def count_value(self, statement: Set, warp: Sequence[Values], times: int) -> None:
-        """Add to the counts the operations and reads of one statement, which is executed `times` times."""
+        """Add to the counts the operations and reads of one statement, which a warp executes `times` times. ``warp``
+        has the values of the loop variables in each of its threads.
+        """
         if isinstance(statement.value, Ends | Identity):
             return
         nodes = list(subexpressions(statement.value))

@@ -62,7 +62,8 @@ class LoopContext(NamedTuple):
 
 def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> tuple[Statement, ...] | None:
     """Return an innermost loop as several loops: an interior without tests, where all guards are true, and the loops
-    before and after it. None if it has neither guards nor quotients to remove, or is short or large.
+    before and after it. None if it has neither guards nor quotients to remove, or is short or large. ``fresh`` returns
+    new names; ``context`` has the loops around it.
 
     Guards that fail in more than a few iterations are removed if their statements are costly: otherwise vectors with
     masks take less time.
@@ -100,8 +101,8 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
     """Return the conditions for the interior of `loop`, the iterations that need no guards and no remainders: bounds of
-    the loop variable, loop-invariant conditions, and quotients that are 0 there. Guards that have to stay in the loop
-    are not included.
+    the loop variable, loop-invariant conditions, and quotients that are 0 there. Guards that stay in the loop are left
+    out. ``context`` has the loops around `loop`.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)
@@ -143,7 +144,7 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
     """Return the variable of the first loop in `around` for which the quotient `part` is 0 except near the ends of the
-    loop, as i for ``(i + 1)//n`` with i from 0 to ``n - 1``. None if there is none. `lengths` has the values of sizes.
+    loop, as i for ``(i + 1)//n`` with ``0 <= i < n``. None if there is none. `lengths` has the values of sizes.
     """
     divisor = _divisor(part)
     if data_entries([part.form, divisor]):
@@ -160,7 +161,7 @@ def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], le
 
 
 def _divisor(part: Quotient | SymbolicQuotient) -> Affine:
-    """Return the divisor of a quotient as a form."""
+    """Return the divisor of the quotient ``part`` as a form."""
     return part.divisor if isinstance(part.divisor, Affine) else Affine.of(part.divisor)
 
 
@@ -248,9 +249,9 @@ def _loop_between(
     zeros: Mapping[Quotient | SymbolicQuotient, Affine],
     lengths: Lengths,
 ) -> Loop:
-    """Return `loop` with the further bounds `lows` and `highs`, and a simpler body: conditions that follow from `facts`
-    are dropped, statements with a condition that contradicts `facts` are removed, and the quotients `zeros` are
-    replaced by their values.
+    """Return `loop` with the further bounds `lows` and `highs`, and a simpler body: without conditions that `facts`
+    imply, without statements whose condition contradicts `facts`, and with the quotients `zeros` replaced by their
+    values. ``lengths`` maps names of axis lengths to forms.
     """
     body: list[Statement] = []
     for statement in loop.body:

@@ -46,22 +46,22 @@ class InvariantReads:
         return self.block(body, rows, {}, "") if any(data_entries(forms(body))) else tuple(body)
 
     def block(
-        self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
+        self, body: Sequence[Statement], rows: Rows, stored_entries: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
         """Store each entry that the inner loops of `body` read repeatedly in a scalar before them, and return the new
-        statements. `variable` is that of the loop with the body `body`, or "". ``known`` maps stored entries to their
+        statements. `variable` is that of the loop with the body `body`, or "". ``stored_entries`` maps entries to
         scalars; ``rows`` are known constraints.
 
         An entry that may be out of bounds is not read before the loops.
         """
-        known, reads = dict(known), list[Statement]()
+        stored_entries, reads = dict(stored_entries), list[Statement]()
         for entry in dict.fromkeys(self.wanted(body, variable)):
             if self.is_inside(entry, rows):
                 name = self.fresh(entry_name(entry))
                 value = entry if isinstance(entry, Load) else exactly(Affine.variable(entry))
-                reads.append(with_parts(Set(Name(name), value), *_replacements_by_names(known)))
-                known[entry] = name
-        return (*reads, *self.inside(body, rows, known))
+                reads.append(with_parts(Set(Name(name), value), *_replacements_by_names(stored_entries)))
+                stored_entries[entry] = name
+        return (*reads, *self.inside(body, rows, stored_entries))
 
     def inside(self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str]) -> Iterator[Statement]:
         """Yield the statements of `body` with each array entry in `known` replaced by the variable that contains its
@@ -121,8 +121,8 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form_with_names(one: Affine) -> Affine:
-        """Return the affine form ``one`` with scalars in place of integer-array entries: ``known`` maps these entries
-        to names.
+        """Return the affine form ``one`` with scalars in place of integer-array entries; the enclosing function's
+        ``known`` maps these entries to names.
         """
         return one.substitute(data)
 

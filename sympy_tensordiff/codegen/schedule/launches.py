@@ -161,7 +161,8 @@ class _Launch:
 
     def as_one_step(self, private: Collection[str], taken: Collection[str]) -> Step:
         """Return the kernels of the launch as one step: fused kernels with the same names of axes, and with scalars in
-        place of the arrays in ``private``. A launch of a single step is this step.
+        place of the arrays in ``private``. New names differ from those in ``taken``. A launch of a single step is this
+        step.
         """
         if len(self.kernels) < 2:
             return self.first

@@ -270,7 +270,8 @@ def _with_copies(program: Program) -> Program:
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
             """Return ``load`` as a contiguous read of a rearranged copy of its array; unchanged if no copy pays. A copy
-            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it.
+            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it. The
+            step that copies is added to ``fresh``.
 
             The step that makes a new copy is added to ``fresh``; for the array of an argument it is added to the first
             steps of the program.
@@ -361,9 +362,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with each read replaced by ``visit(read, variable, around)``: ``variable`` is the
-        innermost long loop or axis around the read, ``around`` are the longer ones. `loops` are all loops and guards
-        around `statement`.
+        """Return `statement` with each read replaced by ``visit(read, variable, around)``; ``visit`` is the enclosing
+        function's. ``variable`` is the innermost long loop or axis around the read, ``around`` are the longer ones.
+        `loops` are all loops and guards around `statement`.
         """
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
@@ -376,8 +377,9 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def visited(node: Scalar) -> Scalar:
-            """Return ``visit(node, variable, loops)``, the replacement of the read `node`, for the loops around it;
-            other nodes unchanged.
+            """Return ``visit(node, variable, around)``, the replacement of the read `node`; other nodes unchanged.
+            ``visit``, the innermost long loop and the longer loops ``around`` the statement are those of the enclosing
+            functions.
             """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 

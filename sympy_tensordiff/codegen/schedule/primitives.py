@@ -117,7 +117,7 @@ def carry(
 ) -> tuple[Statement, ...]:
     """Return statements that compute the prefix scan ``scan``, such as a running sum, along a row: in a loop, each
     entry continues from the value of the previous one. ``last`` is the last index of the row, ``others`` are the names
-    of scans already computed.
+    of scans already computed. ``fresh`` returns new names.
 
     If each entry adds one exponential, these are computed for the whole row first, in vectors.
     """
@@ -251,8 +251,8 @@ def _rescale(
     fresh: NameMaker,
 ) -> list[Statement]:
     """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
-    ``change``: they multiply by ``exp(change)`` or, if this would lose digits, run ``terms``, which sum again. `parts`
-    are pairs ``(new, old)`` of parts of m.
+    ``change``: they multiply by ``exp(change)`` or, if this loses digits, run ``terms``, which sum again. `parts` are
+    pairs ``(new, old)`` of terms of m; ``fresh`` makes new names.
 
     A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """
@@ -286,7 +286,7 @@ def _is_set(flag: Name) -> Constraint:
 
 def rfactor(loop: Loop, count: int, fresh: NameMaker) -> tuple[Statement, ...]:
     """Return statements that compute the reduction `loop` with ``count`` accumulators, each for every ``count``-th
-    term, and combine them after the loop: an operation need not wait for the previous one.
+    term, and combine them after the loop: an operation need not wait for the previous one. ``fresh`` returns new names.
 
     The reduction is the one statement of the loop, into a scalar.
 

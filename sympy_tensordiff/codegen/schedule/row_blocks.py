@@ -135,9 +135,9 @@ def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
 def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Return whether `step` can join `group`, the kernels of one GPU launch with a block of threads for each row:
-    `step` must read the arrays of the group only in its own row. Kernels that fill arrays in ``excluded`` cannot be
-    joined.
+    """Return whether `step` can join `group`, the kernels of one GPU launch with a block of threads for each row. It
+    must read the arrays of the group only in its own row, and fill no array in ``excluded``. ``shared_loops`` and
+    ``shapes`` map arrays to loops that threads share and to shapes.
     """
     first = group[0]
     if (

@@ -251,9 +251,9 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def with_part_of_loop(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return the loop ``loop``, if `statement` is this loop, restricted to the iterations of one partial sum:
-            every ``count``-th iteration, or every ``count``-th chunk of ``chunk`` iterations. Other statements are
-            unchanged.
+            """Return `statement` restricted to the iterations of one partial sum, if it is the enclosing method's
+            ``loop``: every ``count``-th iteration, or every ``count``-th chunk of ``chunk`` iterations. Other
+            statements are unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
                 return (statement,)
@@ -355,7 +355,7 @@ class _Stages:
 
     def thread_count(self, chosen: ChosenLoop, array: str, least: int = 1) -> Affine:
         """Return how many threads share one sum over the ``chosen`` loop, at least ``least``. If this depends on sizes,
-        it is a new size that the host computes.
+        it is a new size, named after ``array``, that the host computes.
         """
         if chosen.is_across:
             return Affine.of(chosen.threads)
@@ -367,9 +367,9 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return kernels that compute a sum with several long loops but few entries: blocks of threads divide one loop,
-        the threads of a block divide the ``chosen`` loop, and later kernels add up the partial sums. None if there is
-        no second long loop, or too little work.
+        """Return kernels that fill ``array`` as `kernel` does, whose statement ``number`` is a sum with several long
+        loops but few entries. Blocks of threads divide one loop, the threads of a block divide the ``chosen`` loop, and
+        later kernels add up the partial sums. None if there is no second long loop, or too little work.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS
@@ -460,8 +460,8 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return the lower bound `bound` of a loop (an upper one for ``sign=-1``) at that end of the range of `axis` which
-    makes the loop longest.
+    """Return the lower bound `bound` of a loop (an upper one for ``sign=-1``) at that end of the range of `axis`, 0 or
+    ``extent - 1``, which makes the loop longest.
     """
     if axis in bound.form.hidden():
         return bound

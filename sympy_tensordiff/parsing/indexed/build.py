@@ -249,7 +249,7 @@ class IndexedBuilder:
         return read_number(part)
 
     def _build_name(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the value of a name: a bound index, a size, a tensor without axes or a constant."""
+        """Return the expression of the name ``part``: a bound index, a size, a tensor without axes or a constant."""
         name = part.text
         for named in (bound_indices, self.names.sizes, self.names.tensors, CONSTANTS):
             if name in named:
@@ -283,7 +283,7 @@ class IndexedBuilder:
         raise part.error("several values in parentheses occur only in ranges and in cases of Piecewise")
 
     def _build_signed(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the expression of an operand with a sign."""
+        """Return the expression of ``part``, an operand with a sign."""
         value = self.number_of(part.children[0], bound_indices)
         return -value if part.text == "-" else value
 
@@ -294,7 +294,9 @@ class IndexedBuilder:
         return self.join_checked(Add, [term if sign == "+" else -term for sign, term in zip(signs, terms, strict=True)])
 
     def _build_product(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the value of a chain of products, quotients, floor quotients and remainders, from left to right."""
+        """Return the expression of ``part``, a chain of products, quotients, floor quotients and remainders, from left
+        to right.
+        """
         factors = [self.number_of(operand, bound_indices) for operand in part.children]
         for sign, factor, operand in zip(part.tokens, factors[1:], part.children[1:], strict=True):
             if sign != "*" and factor.is_zero:
@@ -342,8 +344,8 @@ class IndexedBuilder:
     # ------------------------------------------------------------------------ calls
 
     def _build_call(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return a call: a sum or other reduction, a comprehension, a choice (``where``), or a function of numbers or
-        conditions.
+        """Return the expression of the call ``part``: a sum or other reduction, a comprehension, a choice (``where``),
+        or a function of numbers or conditions.
         """
         name = part.text
         if name in REDUCTIONS or name == "TensorComprehension":

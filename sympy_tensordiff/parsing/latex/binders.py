@@ -132,8 +132,8 @@ class BinderLowering(LoweringBase):
         return bool(letters & inside)
 
     def comprehension(self, node: Tree, base: Tree, script: Tree, bound_indices: BoundIndices) -> Tree:
-        """Return the node of ``[x_i y_j]_{i j}``: the tensor of the values in brackets for all values of the
-        indices.
+        """Return the node of ``[x_i y_j]_{i j}``: the tensor of the values in the brackets ``base`` for all values of
+        the indices in the subscript ``script``.
         """
         found, _, inner = self.limits(script, bound_indices)
         value = self.lower(base.children[0], inner)

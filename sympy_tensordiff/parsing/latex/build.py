@@ -62,7 +62,7 @@ class LatexBuilder(MatrixBuilder):
         return base[tuple(value - self.formula.base for value in subscripts)]
 
     def _build_delta(self, node: Tree, first: Any, second: Any) -> Any:
-        """Return the `KroneckerDelta` of two indices."""
+        """Return the `KroneckerDelta` of the indices ``first`` and ``second``."""
         return sympy.KroneckerDelta(first - self.formula.base, second - self.formula.base)
 
     def _build_modulo(self, node: Tree, value: Any, modulus: Any) -> Any:
@@ -171,7 +171,7 @@ class LatexBuilder(MatrixBuilder):
         return product(left, right)
 
     def _build_inner(self, node: Tree, left: Any, right: Any) -> Any:
-        """Return the inner product of two vectors or two matrices."""
+        """Return the inner product of two vectors or two matrices ``left`` and ``right``."""
         return (
             reductions.sum(operators.multiply(left, right)) if len(shape_of(left)) > 1 else functions.dot(left, right)
         )

@@ -217,7 +217,9 @@ class LatexLowering(OperandLowering):
         return found
 
     def _lower_round(self, node: Tree, bound_indices: BoundIndices) -> Tree:
-        """Convert the value in parentheses; raise `ParseError` if there are several values."""
+        """Convert parentheses around a value, such as ``(x + y)``, to the node of the value; raise `ParseError` if
+        there are several values.
+        """
         if len(node.children) != 1:
             raise node.error("several values in parentheses are arguments of a function")
         return self.lower(node.children[0], bound_indices)
@@ -256,7 +258,7 @@ class LatexLowering(OperandLowering):
         return self.node("modulus", node, [self.lower(part, bound_indices)], "braced" if is_braced else "")
 
     def _lower_inner(self, node: Tree, bound_indices: BoundIndices) -> Tree:
-        """Convert an inner product in angle brackets to one node."""
+        r"""Convert an inner product in angle brackets, such as ``\langle x, y \rangle``, to one node."""
         return self.node("inner", node, [self.lower(part, bound_indices) for part in node.children])
 
     def _lower_rounded(self, node: Tree, bound_indices: BoundIndices) -> Tree:

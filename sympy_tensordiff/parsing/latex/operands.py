@@ -155,7 +155,7 @@ class OperandLowering(BinderLowering):
 
 
 def _sizes(script: Tree) -> list[Tree]:
-    r"""Return the sizes in a subscript such as ``n \times m``."""
+    r"""Return the sizes in the subscript ``script``, such as ``n \times m``."""
     items = items_of(script)
     if len(items) == 1 and items[0].kind == "chain" and items[0].tokens:
         return list(items[0].children)
@@ -180,7 +180,7 @@ def _label(script: Tree) -> str:
 
 
 def _is_negative_t(script: Tree) -> bool:
-    """Return whether a superscript is ``-T``."""
+    """Return whether the superscript ``script`` is ``-T``."""
     if len(script.children) != 1 or script.children[0].kind != "signed" or script.children[0].text != "-":
         return False
     return name_of_index(script.children[0].children[0]) == "T"

@@ -230,7 +230,9 @@ class LatexShapes(ShapeInference):
         return above
 
     def _infer_dot(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        r"""Return the axes of ``\cdot``: none for the inner product of two columns, else those of a matrix product."""
+        r"""Return the axes of ``x \cdot y``: none for the inner product of two columns, else those of a matrix product.
+        ``left`` and ``right`` are the axes of ``x`` and ``y``.
+        """
         if shape_code(left) == shape_code(right) == COLUMN:
             self.unify(left[0], right[0])
             return SCALAR
@@ -266,7 +268,7 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ functions
 
     def _infer_modulus(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of ``|x|``: none for a matrix, whose determinant it is, else those of ``x``."""
+        """Return the axes of ``|x|``: none for a matrix, whose determinant it is, else ``operand``, those of ``x``."""
         if shape_code(operand) == MATRIX and not node.text:
             self.unify(*operand)
             return SCALAR

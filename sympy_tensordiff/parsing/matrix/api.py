@@ -198,10 +198,8 @@ def _build_expression(
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
     """Return a dictionary from axes to their sizes in the text, such as ``n`` in ``declare x[n]``. ``sizes`` maps the
-    text of each size to an axis. Of axes that ``unified`` knows to be equally long, one represents all.
-
-    Raise `ParseError` at ``root`` if a group has two sizes, or if a size is in ``orders``, the names of tensors and
-    numbers.
+    text of each size to an axis. Of axes that ``unified`` knows to be equally long, one represents all. Raise
+    `ParseError` at ``root`` if sizes differ, or if one is a name in ``orders``, which has tensors and numbers.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():

@@ -253,7 +253,7 @@ class _Lift(Rewriting):
         return sign * IndexedSum(body, *reversed(limits))
 
     def refuse_limits(self, expr: Any, bound_indices: BoundIndices) -> Any:
-        """Raise `UnsupportedError` for an expression with limits that is no sum or product, such as an `Integral`."""
+        """Raise `UnsupportedError` for an expression with limits that is not a sum or a product: an `Integral`, say."""
         raise UnsupportedError(
             f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )

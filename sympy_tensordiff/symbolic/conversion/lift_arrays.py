@@ -46,19 +46,19 @@ EXPLICIT_LIMIT = 64
 # ------------------------------------------------------------------ variables, entries, explicit arrays
 
 
-def symbol(expr: Any, lift: ConvertSubexpression) -> Any:
+def symbol(expr: Any, convert: ConvertSubexpression) -> Any:
     """Return the tensor symbol of an array or matrix symbol."""
     return TensorSymbol(str(expr.name), expr.shape)
 
 
-def element(parent: Any, indices: Sequence[Any], expr: Any, lift: ConvertSubexpression) -> Any:
+def element(parent: Any, indices: Sequence[Any], expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert an element of an array, ``parent[indices]``: to an entry, or to a tensor of fewer axes if there are fewer
     ``indices`` than axes. Raise `UnsupportedError`, which quotes ``expr``, if the parent has no shape.
     """
-    tensor = lift(parent)
+    tensor = convert(parent)
     if not is_whole(tensor):
         raise UnsupportedError(f"{expr}: {parent} has no shape; declare it, e.g. as ArraySymbol or td.TensorSymbol")
-    places = tuple(lift(index) for index in indices)
+    places = tuple(convert(index) for index in indices)
     return inline_entry(tensor, places, once=False) if len(places) == tensor.rank else tensor[places]
 
 
@@ -73,13 +73,13 @@ def entry_through_views(tensor: Any, indices: Sequence[Expr]) -> Any:
     return tensor.write_out(tuple(indices)) if moves else inline_entry(tensor, indices)
 
 
-def explicit(expr: Any, lift: ConvertSubexpression) -> Any:
+def explicit(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert an explicit array to a tensor: the sum of its nonzero entries times Kronecker deltas of their positions.
     ``lift`` converts an entry. Raise `UnsupportedError` for more than `EXPLICIT_LIMIT` nonzero entries.
     """
     shape = tuple(map(sympy.Integer, expr.shape))
     values = {place: expr[place] for place in itertools.product(*map(range, expr.shape))}
-    values = {place: lift(value) for place, value in values.items() if value != 0}
+    values = {place: convert(value) for place, value in values.items() if value != 0}
     if len(values) > EXPLICIT_LIMIT:
         raise UnsupportedError(
             f"an explicit array of shape {shape} with {len(values)} entries: more than {EXPLICIT_LIMIT} are not "
@@ -95,18 +95,18 @@ def explicit(expr: Any, lift: ConvertSubexpression) -> Any:
     return tabulate(shape, values.values(), entry)
 
 
-def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift: ConvertSubexpression) -> Any:
+def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], convert: ConvertSubexpression) -> Any:
     """Return the tensor of ``shape`` with the entries ``function(i, j, ...)``, each converted to this package's classes
-    by `lift`.
+    by `convert`.
     """
     arguments = [Dummy(integer=True) for _ in shape]  # nothing around can mean them
-    body = lift(function(*arguments))
+    body = convert(function(*arguments))
     return tabulate(shape, (body,), lambda *indices: body.xreplace(dict(zip(arguments, indices, strict=True))))
 
 
-def _comprehension(expr: Any, lift: ConvertSubexpression) -> Any:
-    """Convert SymPy's `ArrayComprehension` to a tensor; raise `ShapeError` if the length of an axis depends on another
-    index.
+def _comprehension(expr: Any, convert: ConvertSubexpression) -> Any:
+    """Convert SymPy's `ArrayComprehension` to a tensor; ``convert`` handles its parts. Raise `ShapeError` if the length
+    of an axis depends on another index.
     """
 
     def function(*arguments: Expr) -> Any:
@@ -118,7 +118,7 @@ def _comprehension(expr: Any, lift: ConvertSubexpression) -> Any:
 
     if any(v in bound.free_symbols for v in expr.variables for _, *bounds in expr.limits for bound in bounds):
         raise ShapeError(f"{expr}: the length of an axis depends on the index of another one; no tensor has such rows")
-    return tabulate_function([last - first + 1 for _, first, last in expr.limits], function, lift)
+    return tabulate_function([last - first + 1 for _, first, last in expr.limits], function, convert)
 
 
 # ------------------------------------------------------------------ entry by entry
@@ -126,12 +126,12 @@ def _comprehension(expr: Any, lift: ConvertSubexpression) -> Any:
 
 def constant(value: Expr) -> Rule:
     """Return a function that converts an array node all of whose entries are ``value``."""
-    return lambda expr, lift: FilledTensor(value, expr.shape)
+    return lambda expr, convert: FilledTensor(value, expr.shape)
 
 
 def elementwise(kind: type) -> Rule:
     """Return a function that converts an elementwise SymPy node to the class ``kind``."""
-    return lambda expr, lift: kind(*map(lift, expr.args))
+    return lambda expr, convert: kind(*map(convert, expr.args))
 
 
 def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
@@ -150,10 +150,10 @@ def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
     )
 
 
-def apply_function(expr: Any, lift: ConvertSubexpression) -> Any:
-    """Convert SymPy's elementwise application of a function of one argument to a tensor."""
-    tensor, argument = lift(expr.expr), Dummy(real=True)
-    body = lift(expr.function(argument))
+def apply_function(expr: Any, convert: ConvertSubexpression) -> Any:
+    """Convert SymPy's elementwise application of a function of one argument; ``convert`` handles its parts."""
+    tensor, argument = convert(expr.expr), Dummy(real=True)
+    body = convert(expr.function(argument))
     if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, TensorNode)):
         return apply_to((argument,), body, (tensor,))
     return tabulate(
@@ -175,11 +175,11 @@ Network: TypeAlias = tuple[list[Factor], list[int]]
 """Factors, and the labels of the axes of their product; other labels are summed."""
 
 
-def network(expr: Any, lift: ConvertSubexpression) -> Any:
+def network(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert a network of SymPy's arrays (a matrix product, tensor product, contraction, diagonal or permutation of
     axes) to a single einsum.
     """
-    return contraction(*labelled(expr, lift, itertools.count()))
+    return contraction(*labelled(expr, convert, itertools.count()))
 
 
 def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
@@ -214,30 +214,30 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
     return TensorMul(scale, product) if is_whole(product) else scale * product
 
 
-def labelled(expr: Any, lift: ConvertSubexpression, labels: Iterator[int], sums: bool = True) -> Network:
+def labelled(expr: Any, convert: ConvertSubexpression, labels: Iterator[int], sums: bool = True) -> Network:
     """Return ``(factors, labels)`` of the einsum that is equal to `expr`, a product of matrices or arrays: its labelled
     operands, and the labels of the result. New labels come from the iterator `labels`. Without ``sums``, an inner
     matrix product or contraction is a single factor.
     """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):
-        factors, axes = labelled(expr.arg, lift, labels, sums)
+        factors, axes = labelled(expr.arg, convert, labels, sums)
         return factors, axes[::-1]
     if isinstance(expr, sympy.MatMul) and sums:
-        return _factors_of_product(expr, lift, labels)
+        return _factors_of_product(expr, convert, labels)
     if isinstance(expr, arrays.ArrayTensorProduct):
-        parts = [labelled(part, lift, labels, sums=False) for part in expr.args]
+        parts = [labelled(part, convert, labels, sums=False) for part in expr.args]
         return [factor for own, _ in parts for factor in own], [label for _, own in parts for label in own]
     if isinstance(expr, arrays.PermuteDims):
-        factors, axes = labelled(expr.expr, lift, labels, sums)
+        factors, axes = labelled(expr.expr, convert, labels, sums)
         return factors, [axes[expr.permutation(n)] for n in range(len(axes))]
     if isinstance(expr, arrays.ArrayDiagonal) or (isinstance(expr, arrays.ArrayContraction) and sums):
-        factors, axes = labelled(expr.expr, lift, labels, sums)
+        factors, axes = labelled(expr.expr, convert, labels, sums)
         groups = [[axes[int(n)] for n in group] for group in expr.args[1:]]
         joined = {label: group[0] for group in groups for label in group}
         axes = [label for label in axes if label not in joined]
         axes += [group[0] for group in groups] if isinstance(expr, arrays.ArrayDiagonal) else []
         return renamed(factors, joined), axes
-    tensor = lift(expr)
+    tensor = convert(expr)
     axes = [next(labels) for _ in tensor.shape] if is_whole(tensor) else []
     return [Factor(tensor, tuple(axes))], axes
 
@@ -247,10 +247,10 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
     return [Factor(tensor, tuple(names.get(label, label) for label in labels)) for tensor, labels in factors]
 
 
-def _factors_of_product(expr: Any, lift: ConvertSubexpression, labels: Iterator[int]) -> Network:
+def _factors_of_product(expr: Any, convert: ConvertSubexpression, labels: Iterator[int]) -> Network:
     """Return ``(factors, labels of its axes)`` of a matrix product ``expr``: operands with labels, in which neighbours
-    share a label, as in an einsum. ``lift`` converts the matrices, ``labels`` gives new labels. A long product is first
-    split into products of at most `MAX_FACTORS` matrices.
+    share a label, as in an einsum. New labels come from ``labels``. A long product is first split
+    into products of at most `MAX_FACTORS` matrices.
     """
     args = [part for arg in expr.args for part in (_factors_of_power(arg) if 1 in expr.shape else [arg])]
     while len(args) > MAX_FACTORS:
@@ -258,7 +258,7 @@ def _factors_of_product(expr: Any, lift: ConvertSubexpression, labels: Iterator[
     factors: list[Factor] = []
     axes: list[int] = []
     for arg in args:
-        own, ends = labelled(arg, lift, labels, sums=False)
+        own, ends = labelled(arg, convert, labels, sums=False)
         factors += renamed(own, {ends[0]: axes[1]} if ends and axes else {})
         axes = [*axes[:1], *ends[1:]] if ends and axes else axes or ends
     return factors, axes
@@ -276,9 +276,9 @@ def _factors_of_power(arg: Any) -> list[Any]:
 # ------------------------------------------------------------------ reshaping
 
 
-def _reshape(expr: Any, lift: ConvertSubexpression) -> Any:
-    """Convert SymPy's `Reshape`; raise `ShapeError` if the numbers of entries differ."""
-    tensor = lift(expr.expr)
+def _reshape(expr: Any, convert: ConvertSubexpression) -> Any:
+    """Convert SymPy's `Reshape`; ``convert`` handles the array. Raise `ShapeError` if the numbers of entries differ."""
+    tensor = convert(expr.expr)
     old, new = shape_of(tensor), tuple(expr.shape)
     reshaped = in_shape(tensor, new)
     if reshaped is None:
@@ -288,7 +288,7 @@ def _reshape(expr: Any, lift: ConvertSubexpression) -> Any:
 
 ARRAY_RULES: dict[Any, Rule] = {
     arrays.ArraySymbol: symbol,
-    arrays.ArrayElement: lambda expr, lift: element(expr.name, expr.indices, expr, lift),
+    arrays.ArrayElement: lambda expr, convert: element(expr.name, expr.indices, expr, convert),
     arrays.ZeroArray: constant(S.Zero),
     arrays.OneArray: constant(S.One),
     arrays.ArrayAdd: elementwise(TensorAdd),

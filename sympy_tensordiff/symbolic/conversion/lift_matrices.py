@@ -49,26 +49,26 @@ MATRIX_CLASSES: tuple[Any, ...] = (
 """The classes that `lift_matrix` takes; not all of them are expressions to SymPy."""
 
 
-def lift_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
+def lift_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert a matrix or array expression, or a scalar made of matrices, into the classes of this package.
 
-    `expr` is an instance of one of `MATRIX_CLASSES`; `lift` converts its subexpressions. A matrix becomes a tensor of
-    rank 2; entries, traces, dot products and full contractions become scalars. Raise `UnsupportedError` if there is no
-    index form; the message names the node and what to write instead.
+    `expr` is an instance of one of `MATRIX_CLASSES`; `convert` handles its subexpressions. A matrix becomes a tensor
+    of rank 2; entries, traces, dot products and full contractions become scalars. Raise `UnsupportedError` if there is
+    no index form; the message names the node and what to write instead.
 
     Examples
     --------
     >>> from sympy import MatrixSymbol, Trace
     >>> A, B = MatrixSymbol("A", 2, 3), MatrixSymbol("B", 3, 2)
-    >>> def lift(expr):
-    ...     return lift_matrix(expr, lift) if isinstance(expr, MATRIX_CLASSES) else expr
-    >>> lift(Trace(A*B))
+    >>> def convert(expr):
+    ...     return lift_matrix(expr, convert) if isinstance(expr, MATRIX_CLASSES) else expr
+    >>> convert(Trace(A*B))
     trace(A @ B)
     """
     for kind in type(expr).__mro__:
         if kind in RULES:
             try:
-                return RULES[kind](expr, lift)
+                return RULES[kind](expr, convert)
             except ShapeError as error:
                 raise ShapeError(f"{kind.__name__}: {error}") from None
         if kind in REFUSED:
@@ -99,7 +99,7 @@ def matrix_operands(expr: Any) -> list[Any]:
 # ------------------------------------------------------------------ products and sums
 
 
-def _matadd(expr: Any, lift: ConvertSubexpression) -> Any:
+def _matadd(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert SymPy's sum of matrices to a tensor sum. The sum of row vectors, or one in which most matrices are
     transposed, becomes the transpose of a sum, since that contains fewer transposes.
 
@@ -109,24 +109,24 @@ def _matadd(expr: Any, lift: ConvertSubexpression) -> Any:
     transposes = [isinstance(factor, sympy.Transpose) for factor in factors if isinstance(factor, sympy.MatrixExpr)]
     rows, columns = expr.shape
     if columns == 1 or (rows != 1 and 2 * sum(transposes) <= len(transposes)):
-        return TensorAdd(*map(lift, expr.args))
-    terms = [arrays.labelled(term, lift, itertools.count()) for term in expr.args]
+        return TensorAdd(*map(convert, expr.args))
+    terms = [arrays.labelled(term, convert, itertools.count()) for term in expr.args]
     return EinsumProduct("ij->ji", TensorAdd(*(arrays.contraction(own, axes[::-1]) for own, axes in terms)))
 
 
-def _matpow(expr: Any, lift: ConvertSubexpression) -> Any:
+def _matpow(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert SymPy's integer power of a square matrix to products, by repeated squaring; raise `UnsupportedError` for
     another exponent.
     """
     base, exponent = expr.args
     if base.shape == (1, 1):
-        return TensorPow(lift(base), lift(exponent))
+        return TensorPow(convert(base), convert(exponent))
     if not exponent.is_Integer:
         raise UnsupportedError(
             f"the matrix power {expr} has the exponent {exponent}: only integer numbers are supported; for powers of "
             "the entries write HadamardPower"
         )
-    base = lift(base)
+    base = convert(base)
     rows, columns = shape_of(base)
     if not same_extent(rows, columns):
         raise ShapeError(f"the matrix power {expr} is that of a matrix of shape {(rows, columns)}, which is not square")
@@ -139,15 +139,15 @@ def _matpow(expr: Any, lift: ConvertSubexpression) -> Any:
     return result
 
 
-def _inverse(expr: Any, lift: ConvertSubexpression) -> Any:
+def _inverse(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert SymPy's inverse of a matrix to a `TensorInverse`; that of a 1 x 1 matrix to a power."""
-    matrix = lift(expr.arg)
+    matrix = convert(expr.arg)
     return TensorPow(matrix, -1) if expr.shape == (1, 1) else TensorInverse(matrix)
 
 
-def _determinant(expr: Any, lift: ConvertSubexpression) -> Any:
+def _determinant(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert SymPy's determinant to a `TensorDeterminant`; that of a 1 x 1 matrix to its entry."""
-    matrix = lift(expr.arg)
+    matrix = convert(expr.arg)
     return only_entry(matrix) if expr.arg.shape == (1, 1) else TensorDeterminant(matrix)
 
 
@@ -163,26 +163,26 @@ def only_entry(matrix: Any) -> Any:
     )
 
 
-def _trace(expr: Any, lift: ConvertSubexpression) -> Any:
+def _trace(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert SymPy's trace to an einsum in which rows and columns have the same label."""
-    factors, (row, column) = arrays.labelled(expr.arg, lift, itertools.count())
+    factors, (row, column) = arrays.labelled(expr.arg, convert, itertools.count())
     return arrays.contraction(arrays.renamed(factors, {column: row}), ())
 
 
-def _dot_product(expr: Any, lift: ConvertSubexpression) -> Any:
+def _dot_product(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert a `DotProduct` of two row or column vectors to a scalar."""
-    vectors = [lift(arg) for arg in expr.args]
+    vectors = [convert(arg) for arg in expr.args]
     return arrays.contraction([Factor(v, (0, 1) if shape_of(v)[1] == 1 else (1, 0)) for v in vectors], ())
 
 
 # ------------------------------------------------------------------ entries of others at other places
 
 
-def _slice(expr: Any, lift: ConvertSubexpression) -> Any:
-    """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension."""
-    tensor = lift(expr.parent)
-    row, _, down = map(lift, expr.rowslice)
-    column, _, right = map(lift, expr.colslice)
+def _slice(expr: Any, convert: ConvertSubexpression) -> Any:
+    """Convert a slice of a matrix, ``A[1:5, ::2]``, to a comprehension. ``convert`` handles the matrix."""
+    tensor = convert(expr.parent)
+    row, _, down = map(convert, expr.rowslice)
+    column, _, right = map(convert, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
         """Return the entry ``(i, j)`` of a matrix slice as the entry of ``tensor``, the matrix from which it is cut, at
@@ -193,9 +193,9 @@ def _slice(expr: Any, lift: ConvertSubexpression) -> Any:
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)
 
 
-def _diagonal_of(expr: Any, lift: ConvertSubexpression) -> Any:
+def _diagonal_of(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert the diagonal of a matrix to a column; raise `ShapeError` if its length is not known."""
-    tensor = lift(expr.arg)
+    tensor = convert(expr.arg)
     rows, columns = shape_of(tensor)
     lengths = [extent for extent in (rows, columns) if extent.is_Integer]
     if not lengths and not same_extent(rows, columns):
@@ -205,9 +205,9 @@ def _diagonal_of(expr: Any, lift: ConvertSubexpression) -> Any:
     return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: entry_through_views(tensor, (i, i)))
 
 
-def _diagonal_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
+def _diagonal_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert SymPy's `DiagonalMatrix`: the matrix with all entries off the diagonal replaced by 0."""
-    tensor = lift(expr.arg)
+    tensor = convert(expr.arg)
     if same_extent(*shape_of(tensor)):
         return EinsumProduct("ii,ij->ij", tensor, DeltaTensor(tensor.shape[0]))
     return tabulate(
@@ -215,20 +215,22 @@ def _diagonal_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
     )
 
 
-def _diag_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
+def _diag_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
     """Convert SymPy's `DiagMatrix`, which has a given row or column vector on its diagonal."""
-    tensor = lift(expr.args[0])
+    tensor = convert(expr.args[0])
     rows, columns = shape_of(tensor)
     if rows == 1:
         return EinsumProduct("ki,ij->ij", tensor, DeltaTensor(columns))
     return EinsumProduct("ik,ij->ij", tensor, DeltaTensor(rows))
 
 
-def _block_matrix(expr: Any, lift: ConvertSubexpression) -> Any:
-    """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices."""
+def _block_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
+    """Convert a block matrix to a comprehension, in which a `Piecewise` selects the block by the indices. ``convert``
+    handles the blocks.
+    """
     rows, columns = _block_starts(expr.rowblocksizes), _block_starts(expr.colblocksizes)
     places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
-    blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
+    blocks = [(r, c, convert(expr.blocks[r, c])) for r, c in places]
 
     def entry(i: Expr, j: Expr) -> Expr:
         """Return the entry ``(i, j)`` of the block matrix, a `Piecewise` with one branch for each of its ``blocks``."""
@@ -265,15 +267,15 @@ RULES: dict[Any, Rule] = {
     sympy.DiagonalOf: _diagonal_of,
     sympy.DiagonalMatrix: _diagonal_matrix,
     sympy.DiagMatrix: _diag_matrix,
-    KroneckerProduct: lambda expr, lift: kronecker(list(map(lift, expr.args)), entry_through_views),
+    KroneckerProduct: lambda expr, convert: kronecker(list(map(convert, expr.args)), entry_through_views),
     sympy.BlockMatrix: _block_matrix,
     sympy.MatrixSymbol: arrays.symbol,
-    MatrixElement: lambda expr, lift: arrays.element(expr.parent, expr.indices, expr, lift),
+    MatrixElement: lambda expr, convert: arrays.element(expr.parent, expr.indices, expr, convert),
     MatrixBase: arrays.explicit,
-    sympy.FunctionMatrix: lambda expr, lift: arrays.tabulate_function(expr.shape, expr.lamda, lift),
+    sympy.FunctionMatrix: lambda expr, convert: arrays.tabulate_function(expr.shape, expr.lamda, convert),
     sympy.ZeroMatrix: arrays.constant(S.Zero),
     sympy.OneMatrix: arrays.constant(S.One),
-    sympy.Identity: lambda expr, lift: DeltaTensor(expr.rows),
+    sympy.Identity: lambda expr, convert: DeltaTensor(expr.rows),
     sympy.MatAdd: _matadd,
     sympy.HadamardProduct: arrays.elementwise(TensorMul),
     HadamardPower: arrays.elementwise(TensorPow),

@@ -259,7 +259,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
         """SymPy's hook for ``expr.rewrite(rule)``. If ``rule`` is a class that this package registers as a notation,
-        such as `EinsumProduct`, the whole expression is converted at once; otherwise SymPy rewrites node by node.
+        such as `EinsumProduct`, convert the whole expression at once; otherwise SymPy rewrites node by node, by
+        ``method``. ``pattern`` limits the classes of nodes.
         """
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):

@@ -128,10 +128,8 @@ _passes = _RunningMethods()
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
     """Return ``answer(node)`` for a recursive method ``answer`` without deep recursion. For a deep or large node, first
-    compute the results for all nodes inside, from the leaves up; the recursive calls then find them stored.
-
-    ``question`` identifies the method and its arguments; ``below`` gives the arguments of a node that ``answer``
-    recurses into.
+    compute the results for all nodes inside, from the leaves up. They are stored under ``question``, a key for the
+    method and its arguments. ``below(node)`` gives the arguments to enter.
     """
     known = _passes.running.get(question)
     if known is None:

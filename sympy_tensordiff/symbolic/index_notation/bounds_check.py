@@ -116,8 +116,8 @@ def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> N
 
 
 def _check_node(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Check ``node`` for reads out of bounds, and raise `OutOfShapeError` if it is one. Return ``(subexpression,
-    context)`` for each subexpression to check next; the context has the constraints that hold there.
+    """Raise `OutOfShapeError` if ``node`` is a tensor read out of bounds. Return pairs ``(subexpression, context)`` for
+    the subexpressions to check next; a context has the constraints that hold there, and is None if they are not known.
     """
     if isinstance(node, TensorEntry):
         _check_read(node, context)

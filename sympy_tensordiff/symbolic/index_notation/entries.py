@@ -285,8 +285,8 @@ class TensorEntry(RealScalar):
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Return ``indices`` as SymPy expressions. Raise an error if there are too many or too few, or if one is not an
-    integer expression.
+    """Return ``indices`` as SymPy expressions. Raise an error if there are too many or too few for ``tensor``, or if
+    one is not an integer expression.
 
     Raises `ShapeError` if their number is not the rank, `OutOfShapeError` if a constant index is out of range, and
     `IndexExpressionError` if one is not an index expression.

@@ -263,8 +263,8 @@ def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
 
 
 def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
-    """Return ``value`` as a bound of ``index``, a lower one if ``extremum`` is `Max`; raise `ArgumentError` if it is
-    not finite and `IndexExpressionError` if it is not an index expression.
+    """Return ``value`` as a bound of ``index``, a lower one if ``extremum`` is `Max`. Raise `ArgumentError` if it is
+    not finite and `IndexExpressionError` if it is not an index expression; messages begin with ``owner``.
     """
     side = "lower" if extremum is Max else "upper"
     bound = as_index(value, "a bound of a range")

@@ -292,8 +292,8 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
     own = type(printer)
 
     def added(expr: Any, **how: Any) -> Any:
-        """Print a sum with the common numeric factor of its terms in front, such as ``2*(x + y)``. SymPy's printer
-        calls this for each `Add`; ``how`` are its options.
+        """Print the sum ``expr`` with the common numeric factor of its terms in front, such as ``2*(x + y)``. SymPy's
+        printer calls this for each `Add`; ``how`` are its options.
         """
         number, inner = _content(expr)
         if number == 1 or printer.order == "none":
@@ -368,8 +368,8 @@ def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
     """
 
     def rounded(expr: Any, **how: Any) -> Any:
-        """Print `floor` or `ceiling` for SymPy. If the argument is an index, it is printed as a single fraction,
-        ``floor((i + 1)/2)``; otherwise as by SymPy.
+        """Print ``expr``, a `floor` or `ceiling`, for SymPy: as a single fraction, ``floor((i + 1)/2)``, if the
+        argument is an index, and as SymPy prints it otherwise. ``how`` are the printer's options.
         """
         own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
         is_index = all(symbol.is_integer or getattr(symbol, "dtype", None) is int for symbol in expr.free_symbols)
@@ -419,8 +419,8 @@ def _as_variable(tensor: Any) -> Any:
 
 
 def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
-    """Return the values ``[a, b, c]`` of ``Piecewise((a, i < 1), (b, i < 2), (c, True))`` for an ``index`` with
-    ``count`` values; None for another `Piecewise`.
+    """Return the values ``[a, b, c]`` of the ``body`` ``Piecewise((a, i < 1), (b, i < 2), (c, True))`` for an ``index``
+    with ``count`` values; None for another `Piecewise`.
     """
     *first, last = body.args
     is_ladder = len(body.args) == count and last.args[1] == S.true

@@ -136,9 +136,9 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps, with the next
-    states ``updates``; for ``last`` only its last value. None unless its state is one number, with a step like ``s +
-    f(x, t)`` or ``s*f(x, t)``.
+    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps; for ``last`` only
+    its last value. None unless its state is one number, with a step like ``s + f(x, t)`` or ``s*f(x, t)``. ``updates``
+    are the next states.
 
     With ``reverse``, the recurrence runs backwards.
     """
@@ -383,8 +383,8 @@ def _is_entry_of_data(index: Any, time: Any, length: Any) -> bool:
 
 
 def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
-    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads over time: its row ``t`` is
-    ``A[idx[t]]``.
+    """Return the tensor of the rows that ``entry``, such as ``A[idx[t], j]``, reads while ``time`` runs over 0, ...,
+    ``length - 1``: its row ``t`` is ``A[idx[t]]``.
     """
     index, *own = fresh_indices(1 + len(entry.indices), [entry.tensor, length], ["t"])
     limits, places = [(index, length)], []

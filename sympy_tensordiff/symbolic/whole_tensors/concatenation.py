@@ -115,7 +115,9 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
 
 
 def _operands_in(tensors: Any, owner: str) -> list[Any]:
-    """Return the operands in the sequence ``tensors``; raise `ArgumentError` if it is empty or not a sequence."""
+    """Return the operands in the sequence ``tensors``. Raise `ArgumentError`, which names the function ``owner``, if it
+    is empty or not a sequence.
+    """
     parts = [operand(part, owner) for part in tensors] if isinstance(tensors, (tuple, list)) else []
     if not parts:
         raise ArgumentError(f"{owner}: give a list of at least one tensor, {owner}([A, B])")

@@ -253,8 +253,8 @@ def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
-    """Return the numbers from 0 on of ``axes``, which may be negative; None means all axes. Raise `ShapeError` if
-    `tensor` does not have one of them.
+    """Return the numbers from 0 on of ``axes``, which may be negative; None means all axes. Raise `ShapeError`, which
+    names the function ``owner``, if `tensor` does not have one of them.
 
     Raises `ShapeError` if there is no such axis or one is named twice.
     """

@@ -185,8 +185,8 @@ def matmul(A: Expression, B: Expression) -> Any:
 
 
 def transposed(tensor: Any) -> Any:
-    """Return ``A.T`` of a matrix; a vector or scalar is returned unchanged. Raise `ShapeError` for more than
-    two axes.
+    """Return the transpose of ``tensor``, a matrix; a vector or scalar is returned unchanged. Raise `ShapeError` for
+    more than two axes.
     """
     if tensor.rank > 2:
         raise ShapeError(

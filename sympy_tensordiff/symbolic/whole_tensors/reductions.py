@@ -311,8 +311,8 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
         last = shape_of(A)[along] - 1
 
         def entry_at(index: Expr) -> Expr:
-            """Return the entry of ``A`` whose index along the axis is ``index``, with the enclosing indices along the
-            other axes.
+            """Return the entry of the enclosing function's tensor ``A`` at ``index`` along the reduced axis, and at the
+            enclosing ``indices`` along the other axes.
             """
             result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
@@ -330,7 +330,8 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 
 @explained
 def norm(A: Scalar, ord: Any = 2) -> Any:
-    """A norm of the vector of all entries, so that the 2-norm of a matrix is the Frobenius norm.
+    """A norm of the vector of all entries of ``A``, given by ``ord`` (2, 1, another number or infinity), so that the
+    2-norm of a matrix is the Frobenius norm.
 
     NumPy's norms of a matrix by ``ord`` 1, 2 and infinity are others: the first is
     ``td.max(td.sum(td.abs(A), axis=0))``, the last the same with ``axis=1``.

@@ -37,7 +37,9 @@ class EntryFunction(Function):
         return cls.values.get(argument)
 
     def fdiff(self, argindex: int = 1) -> Any:
-        """SymPy's hook for `diff`: return the derivative with respect to the only argument, from `slope`."""
+        """SymPy's hook for `diff`: return the derivative with respect to the only argument, number ``argindex``, from
+        `slope`.
+        """
         if argindex != 1:
             raise ArgumentIndexError(self, argindex)
         return self.slope()
@@ -103,7 +105,9 @@ class sigmoid(EntryFunction):  # noqa: N801
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``: return the formula of the function written with an exponential."""
+        """SymPy's hook for ``rewrite(exp)``: return the formula of the function of ``argument`` written with an
+        exponential.
+        """
         return 1 / (1 + sympy.exp(-argument))
 
     def _eval_is_finite(self) -> bool | None:
