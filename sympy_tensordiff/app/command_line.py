@@ -362,8 +362,8 @@ def _demo(arguments: list[str]) -> int:
 
 
 def _serve(arguments: list[str]) -> int:
-    """Run the command ``serve``, which serves the page to try the package to browsers on this machine, and return the
-    exit code.
+    """Run the command ``serve`` with its ``arguments``: serve the page to try the package to browsers on this machine.
+    Return the exit code.
     """
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} serve", description="Serve a page to try the package, to browsers on this machine."

@@ -184,8 +184,8 @@ def relative_errors(
 
 
 def report_errors(page: TextOutput, what: str, variables: Sequence[Any], found: Sequence[float]) -> bool:
-    """Print the heading ``what`` and a line for each variable with its error in ``found``; return whether all errors
-    are within the tolerance.
+    """Print on ``page`` the heading ``what`` and a line for each variable with its error in ``found``; return whether
+    all errors are within the tolerance.
     """
     page.write_line(f"{what}; {TOLERANCE:.0e} is allowed:")
     for variable, error in zip(variables, found, strict=True):

@@ -281,7 +281,9 @@ def _join_pieces(shape: tuple[int, ...], positions: Sequence[Any], pieces: Seque
 
 
 def _combine(operation: str, pieces: Sequence[Any]) -> Any:
-    """Reduce arrays entry by entry with the NumPy ufunc named ``operation``, such as "add"; called as a dask task."""
+    """Reduce the arrays ``pieces`` entry by entry with the NumPy ufunc named ``operation``, such as "add"; called as a
+    dask task.
+    """
     function = getattr(np, operation)
     total = np.array(pieces[0])
     for piece in pieces[1:]:

@@ -213,8 +213,8 @@ def _extra_points(solved: IndexSolutions | None) -> list[Point]:
 
 
 def _draw_solutions(canvas: _LatticeAxes, solved: IndexSolutions) -> None:
-    """Draw the solutions of an index equation outside of the index ranges, mark the particular solution, and draw the
-    kernel basis as arrows from a solution. The solutions inside of the ranges are drawn before.
+    """Draw on ``canvas`` the solutions ``solved`` of an index equation outside of the index ranges, mark the particular
+    solution, and draw the kernel basis as arrows from a solution. The solutions inside of the ranges are drawn before.
     """
     _, found = lattice_points(
         constraints_on_kernel(canvas.frame.constraints(), solved.particular, solved.kernel), len(solved.kernel)
@@ -296,8 +296,8 @@ def _title_text(index_map: IndexMap, solved: IndexSolutions) -> str:
 
 
 def _solution_text(index_map: IndexMap, solved: IndexSolutions) -> str:
-    """Return text on an index equation: the failing conditions; otherwise the solutions, with free integers z
-    (coordinates along the kernel basis), and the ranges of z.
+    """Return text on the equation of ``index_map`` that ``solved`` solves: the failing conditions; otherwise the
+    solutions, with free integers z (coordinates along the kernel basis), and the ranges of z.
     """
     if solved.failing:
         return f"no solution: {'; '.join(solved.failing)}"

@@ -71,7 +71,7 @@ def logic(condition: Any) -> Logic:
 
 
 def written(tree: Logic) -> Any:
-    """Convert a condition, written as nested tuples by `logic`, such as ``(And, a, b)``, back to SymPy without
+    """Convert the condition ``tree``, nested tuples by `logic` such as ``(And, a, b)``, back to SymPy without
     evaluating it.
     """
     if isinstance(tree, tuple):

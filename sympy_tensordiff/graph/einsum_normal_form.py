@@ -83,8 +83,8 @@ def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, exten
 def _number_labels(
     coefficient: Number, inputs: Sequence[Labels], output: Labels, order: Iterable[Label], extents: Extents
 ) -> Contraction:
-    """Return the `Contraction` of the given coefficient and labels, with the labels renamed to 0, 1, ... in the order
-    in which `order` lists them. ``extents`` has the length of each label.
+    """Return the `Contraction` of an einsum ``inputs -> output`` times `coefficient`, with the labels renamed to 0, 1,
+    ... in the order in which `order` lists them. ``extents`` has the length of each label.
     """
     number = {label: n for n, label in enumerate(order)}
     return Contraction(

@@ -201,7 +201,7 @@ def first_nonzero(vector: Sequence[int]) -> int:
 
 
 def dot(v: Sequence[int], w: Sequence[int]) -> int:
-    """Return the inner product of two vectors of the same length."""
+    """Return the inner product of the vectors ``v`` and ``w``, which have the same length."""
     return sum(map(mul, v, w))
 
 

@@ -47,7 +47,7 @@ def nest_in_some_order(
 
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Constraint]:
-    """Return the constraints that each loop variable is within its bounds."""
+    """Return the constraints that each loop variable is within its bounds in ``limits``."""
     rows = []
     for variable, lows, highs in limits:
         rows += [Constraint("ge", Affine({variable: divisor}) - form) for form, divisor in lows]

@@ -250,8 +250,8 @@ TERMINALS = {
 
 
 def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -> ParseError:
-    """Return, but do not raise, the `ParseError` for lark's ``error`` about the text ``source``: a token that the
-    grammar does not allow at its position.
+    """Return, but do not raise, the `ParseError` for lark's ``error`` about the text ``source`` in this ``language``: a
+    token that the grammar does not allow at its position.
     """
     token, expected = error.token, set(error.expected)
     values = error.interactive_parser.parser_state.value_stack if error.interactive_parser else []

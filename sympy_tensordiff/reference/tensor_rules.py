@@ -185,7 +185,7 @@ def _compute_log_sum_exp(interpreter: EntryInterpreter, node: TensorLogSumExp, e
 
 
 def determinant(matrix: ObjectArray) -> Number:
-    """Return the determinant by Laplace expansion, in which each minor is computed once.
+    """Return the determinant of ``matrix`` by Laplace expansion, in which each minor is computed once.
 
     There is no division, so that the derivatives are exact at singular matrices, too.
     """

@@ -53,13 +53,16 @@ def _common_facts(arguments: FactsOfArguments) -> SignFacts:
 
 
 def _const(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of the number `node`. It counts as flat (derivative 0 where the value is 0)."""
+    """Return the sign of the number `node`. It counts as flat (derivative 0 where the value is 0). ``arguments`` is not
+    used.
+    """
     return SignFacts((node.data > 0) - (node.data < 0), True)
 
 
 def _index(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of an index form: nonnegative if its variables are free and no coefficient is negative, else
-    unknown. An index form counts as flat (derivative 0 where the value is 0), since its derivative is 0.
+    """Return the sign of the index form `node`: nonnegative if its variables are free and no coefficient is negative,
+    else unknown. It counts as flat (derivative 0 where the value is 0), since its derivative is 0. ``arguments`` is not
+    used.
     """
     form = node.data
     sizes = all(isinstance(v, int) and v >= 0 and c > 0 for v, c in form.terms)
@@ -90,8 +93,8 @@ def _power(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _addition(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of an addition, unknown if the sign of a term is. It is flat (derivative 0 where the value is 0)
-    if all terms are.
+    """Return the sign of the addition `node` from the signs of its ``arguments``; unknown if the sign of a term is. It
+    is flat (derivative 0 where the value is 0) if all terms are.
     """
     if len(node.args) == 2 and node.args[1].op == "const" and _touches_zero(graph, *node.args):
         return _SQUARE
@@ -137,8 +140,8 @@ def _call(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _total(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a sum over a range, at best "nonnegative" if the range may be empty. It is flat (derivative 0
-    where it is 0) if the summand is flat and nonnegative.
+    """Return the sign of the sum `node` over a range, at best "nonnegative" if the range may be empty. It is flat
+    (derivative 0 where it is 0) if the summand, in ``arguments``, is flat and nonnegative.
 
     A sum of values of both signs may be 0 where none of them is, so it is flat only if they are nonnegative.
     """

@@ -631,8 +631,8 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
-        """Print a sum whose range depends on the array entry as a sum over `wide`, a range for all entries, in which
-        terms outside of an entry's own range are 0. Return whether that was possible.
+        """Print ``loop``, a sum whose range depends on the array entry, as a sum over `wide`, a range for all entries,
+        in which terms outside of an entry's own range are 0. Return whether that was possible.
 
         A Python loop follows for the case of an infinite or nan factor, unless the dialect is pure.
         """

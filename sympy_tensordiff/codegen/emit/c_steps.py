@@ -320,7 +320,9 @@ class CProductPrinter:
             group.sort(key=lambda label: place.get(label[0], -1))
 
     def step(self, view: Load, label: str) -> str:
-        """Return the stride of ``label`` in an array as C text; "" if the array does not depend on it."""
+        """Return the stride of ``label`` in the array that ``view`` reads, as C text; "" if the read does not depend on
+        it.
+        """
         texts = []
         for axis, form in enumerate(view.index):
             if label in form.atoms():

@@ -279,7 +279,7 @@ def nonzero_forms(condition: Scalar) -> Iterator[Affine]:
 
 
 def condition_of(rows: Sequence[Constraint]) -> Scalar:
-    """Return constraints as one boolean scalar expression."""
+    """Return the constraints ``rows`` as one boolean scalar expression."""
     parts = [_comparison(row) for row in rows]
     return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
 

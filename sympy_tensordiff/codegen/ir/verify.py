@@ -279,8 +279,8 @@ class _ReadMasks:
         """
 
         def change(part: Scalar) -> Scalar:
-            """Return one node of a scalar expression with its reads masked: a read that may be out of bounds becomes a
-            select that is 0 there.
+            """Return the node ``part`` of a scalar expression; a read that may be out of bounds becomes a select that
+            is 0 there.
             """
             if isinstance(part, IndexValue):
                 return IndexValue(self.form(part.form))

@@ -283,7 +283,7 @@ def is_masked(value: Any) -> bool:
 
 
 def check_array(argument: Argument, array: Any) -> None:
-    """Raise if an array of the host or the device has the wrong dtype or number of axes."""
+    """Raise if ``array``, of the host or the device, has another dtype or number of axes than ``argument``."""
     check_dtype(argument, array.dtype)
     if len(array.shape) != len(argument.shape):
         raise ArgumentError(

@@ -55,7 +55,9 @@ def require_device() -> Any:
 
 @contextmanager
 def translate_device_errors(program: Program, prepared: PreparedArguments, sizes: Mapping[str, int]) -> Iterator[None]:
-    """Context manager: convert errors of the GPU, its driver and tools to errors of this package with advice."""
+    """Context manager: convert errors of the GPU, its driver and tools to errors of this package with advice.
+    ``prepared`` and ``sizes`` give the bytes of the call, for the message.
+    """
     with warnings.catch_warnings():
         # Without the warning that small arrays do not fill a device.
         warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
@@ -77,8 +79,8 @@ def translate_device_errors(program: Program, prepared: PreparedArguments, sizes
 
 
 def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes: Mapping[str, int]) -> str:
-    """Return the message for a call that needs more memory than the device has, with the bytes of its results and
-    temporaries.
+    """Return the message for a call that needs more memory than the device has, with the bytes of the results in
+    ``prepared`` and of the temporaries.
     """
 
     def bytes_text(shapes: Sequence[Sequence[int]]) -> str:

@@ -70,8 +70,8 @@ def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, k
 
 
 def _check_reached(nest: BlockNest) -> None:
-    """Raise VerificationError if a barrier or an exchange of sums may not be reached by all threads of a block: it is
-    in a guard, or in a loop whose length differs between the threads.
+    """Raise VerificationError if some threads of a block may not reach a barrier or an exchange of sums in ``nest``: it
+    is in a guard, or in a loop whose length differs between the threads.
     """
     own = {nest.x[0], nest.y[0], *(name for name, _ in (nest.entries if nest.along else ()))}
     waiting = [(statement, True) for statement in nest.body]

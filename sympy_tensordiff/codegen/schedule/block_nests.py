@@ -32,7 +32,9 @@ def block_nest(
 
 
 def shares_memory(step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes) -> bool:
-    """Whether the threads of a block share memory in the GPU kernel of `step`."""
+    """Return whether the threads of a block share memory in the GPU kernel of `step`. ``shared_loops`` maps arrays to
+    the loops that the threads which compute them share.
+    """
     if isinstance(step, FusedKernels):
         return step.array in shared_loops
     return (isinstance(step, Kernel) and not isinstance(step, Scatter)) and (

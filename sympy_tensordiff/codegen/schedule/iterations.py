@@ -77,7 +77,7 @@ def _length(loop: Loop) -> int:
 
 
 def _stores(body: Sequence[Statement]) -> bool:
-    """Whether statements store an entry of an array."""
+    """Return whether the statements ``body`` store an entry of an array."""
     return any(isinstance(s, Set) and isinstance(s.target, Load) for s in statements(body))
 
 
@@ -101,8 +101,8 @@ class _Reads:
         self.loads = self.shared_loads = self.operations = 0
 
     def iteration(self, body: Sequence[Statement]) -> Iteration:
-        """Return the counts (an `Iteration`) of reads and operations of one run of the statements, without the long
-        loops in them.
+        """Return the counts (an `Iteration`) of reads and operations of one run of the statements ``body``, without the
+        long loops in them.
         """
         self.count(body, {}, frozenset())
         return Iteration(self.loads, self.shared_loads, self.operations)

@@ -288,7 +288,7 @@ class IndexedBuilder:
         return -value if part.text == "-" else value
 
     def _build_sum(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the expression of a sum or difference."""
+        """Return the expression of ``part``, a sum or difference."""
         terms = [self.number_of(operand, bound_indices) for operand in part.children]
         signs = ("+", *part.tokens)
         return self.join_checked(Add, [term if sign == "+" else -term for sign, term in zip(signs, terms, strict=True)])
@@ -324,17 +324,17 @@ class IndexedBuilder:
         return base**exponent
 
     def _build_comparison(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return a chain of comparisons such as ``0 <= i < n`` as one condition."""
+        """Return the chain of comparisons ``part``, such as ``0 <= i < n``, as one condition."""
         values = [self.number_of(operand, bound_indices) for operand in part.children]
         pairs = zip(part.tokens, values[:-1], values[1:], strict=True)
         return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _build_both(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the conjunction of the conditions joined by "and"."""
+        """Return the conjunction of the conditions in ``part`` that "and" joins."""
         return sympy.And(*(self.condition_of(operand, bound_indices) for operand in part.children))
 
     def _build_either(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the disjunction of the conditions joined by "or"."""
+        """Return the disjunction of the conditions in ``part`` that "or" joins."""
         return sympy.Or(*(self.condition_of(operand, bound_indices) for operand in part.children))
 
     def _build_inverse(self, part: Tree, bound_indices: BoundIndices) -> Any:
@@ -375,7 +375,7 @@ class IndexedBuilder:
         return spec.function(*values)
 
     def build_choice(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return ``where(condition, a, b)`` or ``Piecewise((a, condition), …)`` as a `Piecewise`."""
+        """Return the `Piecewise` of ``part``, a call ``where(condition, a, b)`` or ``Piecewise((a, condition), …)``."""
         if part.text == "where":
             if len(part.children) != 3:
                 raise part.error("where takes a condition and two values, as in where(i < j, a, b)")

@@ -184,7 +184,7 @@ class LatexShapes(ShapeInference):
     # ------------------------------------------------------------------------ products
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes in reverse order; raise `ParseError` for a scalar, such as an entry."""
+        """Return the axes of the ``operand`` in reverse order; raise `ParseError` for a scalar, such as an entry."""
         if node.children[0].kind == "entry" or self.is_number(node.children[0], operand):
             raise node.error(
                 f"{node.children[0].shown} is a number here, an entry of a tensor, which has no transpose; sums over "
@@ -216,13 +216,17 @@ class LatexShapes(ShapeInference):
         return super().infer_entrywise(node, sign, nodes, *parts)
 
     def infer_matrix_product(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of a matrix product; raise `ParseError` for tensors with three axes or more."""
+        """Return the axes of the product of matrices with the axes ``left`` and ``right``; raise `ParseError` for
+        tensors with three axes or more.
+        """
         if has_axis(left) and has_axis(right) and max(len(left), len(right)) > 2:
             raise node.error(f"{node.shown} multiplies tensors with three axes or more; write entries with indices")
         return super().infer_matrix_product(node, left, right)
 
     def _infer_fraction(self, node: Tree, above: Axes, below: Axes) -> Axes:
-        """Return the axes of a quotient. Division by a tensor is element-wise and unusual, so it adds a penalty."""
+        """Return the axes of a quotient of operands with the axes ``above`` and ``below``. Division by a tensor is
+        element-wise and unusual, so it adds a penalty.
+        """
         if has_axis(below):
             self.penalty += 1
             self.penalty += RARE * (not has_axis(above) and node.children[0].kind != "number")

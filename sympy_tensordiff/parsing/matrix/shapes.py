@@ -188,7 +188,9 @@ class ShapeInference:
         return self.infer_matrix_product(node, left, axes)
 
     def infer_matrix_product(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of a matrix product, or of a product with a number."""
+        """Return the axes of the product of two matrices with the axes ``left`` and ``right``, one of which may be a
+        number.
+        """
         if not has_axis(left) or not has_axis(right):
             return left if has_axis(left) else right
         if (left[1] is None) != (right[0] is None):
@@ -201,7 +203,9 @@ class ShapeInference:
         return left[0], right[1]
 
     def infer_matmul(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of NumPy's ``@``, for which a vector is neither a column nor a row."""
+        """Return the axes of NumPy's ``@`` for operands with the axes ``left`` and ``right``; a vector is neither a
+        column nor a row.
+        """
         if not has_axis(left) or not has_axis(right):
             raise node.error("the product @ takes vectors and matrices; write * for a factor that is a number")
         self.unify(right[0] if right[0] is not None else right[1], left[1] if left[1] is not None else left[0])

@@ -349,7 +349,7 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return bool(canonical(self.xreplace({dummies[0]: both})) == canonical(other.xreplace({symbol: both})))
 
     def _eval_evalf(self, precision: int) -> Any:
-        """SymPy's hook for `evalf`: return the node unchanged."""
+        """SymPy's hook for `evalf`: return the node unchanged, whatever the ``precision``."""
         # Numbers inside are extents, bounds and coefficients of indices, which stay exact.
         return self
 
