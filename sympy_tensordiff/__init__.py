@@ -63,6 +63,7 @@ from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import cosh as 
 from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import elementwise as elementwise
 from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import entr as entr
 from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import erf as erf
+from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import erfc as erfc
 from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import exp as exp
 from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import expm1 as expm1
 from sympy_tensordiff.symbolic.whole_tensors.entrywise_functions import floor as floor

@@ -10,6 +10,7 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.graph.functions import log_ndtr
 from sympy_tensordiff.graph.index_tests import conjuncts, is_index_choice, unequal_forms
 from sympy_tensordiff.graph.interning import EXTREMA, Node, NodeTable, Number
 from sympy_tensordiff.integer.affine import Constraint
@@ -22,6 +23,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 JOINED_LIMIT = 32
 """The most depth and length of terms whose `select` nodes are merged, and of products that are multiplied out."""
 
+
+_HALF = Fraction(1, 2)
 
 MAX_TESTED_LEVELS = 4
 """The levels of products, sums and choices below a choice in which tests of values for 0 are decided."""
@@ -225,9 +228,14 @@ class Arithmetic(NodeTable):
         return self._plain("pow", None, (base, exponent))
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
-        """Return the node of ``function(*args)``; a maximum or minimum drops equal arguments, ``exp(-oo)`` is 0."""
+        """Return the node of ``function(*args)``; a maximum or minimum drops equal arguments, ``exp(-oo)`` is 0, and
+        ``exp(log_ndtr(x))`` is ``erfc(-x/sqrt(2))/2``, which takes one function for two.
+        """
         if function is sympy.exp and (scored := self._exponential_of_scores(args[0])) is not None:
             return scored
+        if function is sympy.exp and args[0].op == "call" and args[0].data is log_ndtr:
+            root = self.pow(self.const(2), self.const(_HALF))
+            return self.scale(_HALF, self.call(sympy.erfc, (self.scale(-_HALF, self.mul((root, args[0].args[0]))),)))
         if function in EXTREMA:
             args = tuple(dict.fromkeys(args))  # equal arguments are one, which is no tie
             if len(args) == 1:

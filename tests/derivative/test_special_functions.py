@@ -373,3 +373,18 @@ def test_remainders_of_values():
     remainders, slopes = kernel(at, by)
     np.testing.assert_allclose(remainders, np.mod(at, by))
     np.testing.assert_allclose(slopes, -2 * np.mod(at, by) * np.floor(at / by))
+
+
+@every("backend", ["numpy", "llvm"])
+def test_an_exponential_of_log_ndtr_is_one_function(backend):
+    n = td.indices("n")
+    x = td.TensorSymbol("x", n)
+    value = td.sum(x * td.exp(td.log_ndtr(x)))
+    gradient = td.gradient(value, x)
+    assert not gradient.has(td.log_ndtr, td.erfcx)
+    points = np.array([-30.0, -8.5, -1.25, 0.0, 0.75, 12.0])
+    results = td.lambdify((x,), (value, gradient), backend)(points)
+    cdf = [float(mpmath.ncdf(p)) for p in points]
+    slopes = [float(mpmath.ncdf(p) + p * mpmath.npdf(p)) for p in points]
+    np.testing.assert_allclose(results[0], np.dot(points, cdf), rtol=1e-14)
+    np.testing.assert_allclose(results[1], slopes, rtol=1e-12)

@@ -70,7 +70,7 @@ REPLACED_FUNCTIONS = MappingProxyType(
         **{"log_softmax": "td.log(td.softmax(x))", "layer_norm": "(x - td.mean(x))/td.sqrt(td.var(x))"},
         **dict.fromkeys(("logsigmoid", "log_sigmoid"), "td.log(td.sigmoid(x))"),
         **dict.fromkeys(("silu", "swish"), "x*td.sigmoid(x)"),
-        **{"gelu": "x*td.exp(td.log_ndtr(x))", "mish": "x*td.tanh(td.softplus(x))", "expit": "td.sigmoid(x)"},
+        **{"gelu": "x*td.erfc(-x/sympy.sqrt(2))/2", "mish": "x*td.tanh(td.softplus(x))", "expit": "td.sigmoid(x)"},
         **{"elu": "td.where(td.greater(x, 0), x, td.expm1(x))", "leaky_relu": "td.maximum(x, x/100)"},
         **{"hardtanh": "td.clip(x, -1, 1)", "clamp": "td.clip(x, 0, 1)", "softsign": "x/(1 + td.abs(x))"},
         **{"heaviside": "td.where(td.greater(x, 0), 1, 0)", "logit": "td.log(x/(1 - x))"},

@@ -158,6 +158,7 @@ expm1 = _function_of_one("expm1", cfunctions.expm1, "``exp(x) - 1`` without loss
 log1p = _function_of_one("log1p", cfunctions.log1p, "``log(1 + x)`` without loss of digits near 0, of numbers above -1")
 relu = _function_of_one("relu", lambda x: sympy.Max(x, 0), "The larger of x and 0; its derivative at 0 is 0")
 erf = _function_of_one("erf", sympy.erf, "The error function")
+erfc = _function_of_one("erfc", sympy.erfc, "``1 - erf(x)`` without loss of digits for large x")
 floor = _function_of_one("floor", sympy.floor, "The largest integer that is not larger; its derivative is 0")
 ceiling = _function_of_one("ceiling", sympy.ceiling, "The smallest integer that is not smaller; its derivative is 0")
 
