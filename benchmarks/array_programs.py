@@ -4,7 +4,7 @@
     $ python -m benchmarks.array_programs --rows                   the rows of the benchmarks that JAX computes too
     $ python -m benchmarks.array_programs --folder FOLDER          functions of practice in another folder
     $ python -m benchmarks.array_programs --kernels                kernels that JAX calls, beside JAX's functions
-    $ python -m benchmarks.array_programs --library torch          PyTorch without its compiler; also with --rows, --folder
+    $ python -m benchmarks.array_programs --library torch          PyTorch without its compiler, also --rows
     $ python -m benchmarks.array_programs --library torch.compile  PyTorch's programs compiled by Inductor
 
 Both run under `jax.jit`, or as the library says, in one thread, in turn, in double precision. Times are CPU seconds: of

@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-SAME = """abs arange cos cosh cumsum cumprod einsum exp eye floor log log1p maximum minimum ones ones_like outer roll sin
- sinh sqrt stack tan tanh trace tril triu zeros zeros_like"""
+SAME = """abs arange cos cosh cumsum cumprod einsum exp eye floor log log1p maximum minimum ones ones_like outer roll
+ sin sinh sqrt stack tan tanh trace tril triu zeros zeros_like"""
 
 
 def names(torch: Any) -> types.SimpleNamespace:
