@@ -120,6 +120,28 @@ def of_folder(folder: Path, quick: bool) -> Iterator[tuple[str, Callable[[], Con
         yield name, build
 
 
+def torch_rows(quick: bool) -> Iterator[tuple[str, Callable[[], Contest]]]:
+    """Return the rows of the benchmarks that PyTorch computes, in its first form; see `torch_contests`."""
+    for name, row in ROWS.items():
+        peer = next((peer for peer in row.peers if peer.library == "torch"), None)
+        if peer is None:
+            continue
+
+        def build_row(row: Any = row, peer: Any = peer) -> Contest:
+            from benchmarks.contestants import inputs
+
+            sizes = row.quick if quick else row.sizes
+            arguments, results = row.ours(sizes)
+
+            def prepared(tensors: list[Any], compiled: bool) -> Callable[[], Any]:
+                library = CompiledTorch() if compiled else Torch()
+                return library.derivative(peer.formulation, tensors)
+
+            return Contest(arguments, results, prepared, inputs(row, sizes, "float64"))
+
+        yield name, build_row
+
+
 def torch_contests(form: str, folder: Path | None, quick: bool) -> Iterator[tuple[str, Callable[[], Contest]]]:
     """Return the contests of functions of practice, of a folder or of the rows, for PyTorch.
 
@@ -131,24 +153,7 @@ def torch_contests(form: str, folder: Path | None, quick: bool) -> Iterator[tupl
 
     own = names(torch)
     if form == "rows":
-        for name, row in ROWS.items():
-            peer = next((peer for peer in row.peers if peer.library == "torch"), None)
-            if peer is None:
-                continue
-
-            def build_row(row: Any = row, peer: Any = peer) -> Contest:
-                from benchmarks.contestants import inputs
-
-                sizes = row.quick if quick else row.sizes
-                arguments, results = row.ours(sizes)
-
-                def prepared(tensors: list[Any], compiled: bool) -> Callable[[], Any]:
-                    library = CompiledTorch() if compiled else Torch()
-                    return library.derivative(peer.formulation, tensors)
-
-                return Contest(arguments, results, prepared, inputs(row, sizes, "float64"))
-
-            yield name, build_row
+        yield from torch_rows(quick)
         return
     if form == "folder":
         assert folder is not None
