@@ -85,6 +85,8 @@ def special(xp: Any) -> Any:
         import scipy.special
 
         return scipy.special
+    if xp.__name__ == "torch":
+        return xp.special
     import jax
 
     return jax.scipy.special

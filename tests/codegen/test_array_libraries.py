@@ -243,6 +243,35 @@ def test_masked_products_are_einsums(cupy):
     assert_close(td.lambdify((A, B), lower, "cupy")(*arrays), wanted)
 
 
+def test_sums_along_rows_of_products_in_torch(torch):
+    """PyTorch's `einsum` would be a product of one row and one column for each entry."""
+    B = td.TensorSymbol("B", (m, n))
+    rows = td.TensorComprehension(td.IndexedSum(A[i, k] * B[k, i], (k, 0, m - 1)), (i, n))
+    text = td.generate_code((A, B), rows, "torch")
+    assert ".sum(axis=(-1,))" in text and "einsum" not in text
+    assert "einsum" in td.generate_code((A, B), rows, "cupy")
+    for shape in ((3, 4), (1, 1), (0, 2), (2, 0)):
+        arrays = np.cos(np.arange(2.0 * np.prod(shape))).reshape(2, *shape)
+        computed = td.lambdify((A, B), rows, "torch")(torch.as_tensor(arrays[0]), torch.as_tensor(arrays[1].T.copy()))
+        assert_close(computed, np.einsum("ik,ik->i", *arrays))
+
+
+def test_torch_adds_to_whole_arrays(torch, monkeypatch):
+    """PyTorch's compiler adds to an expanded tensor as if its entries were one."""
+    place = td.TensorSymbol("place", m, dtype=int, below=n)
+    function = td.lambdify((x, place), td.gradient(td.IndexedSum(x[place[k]] ** 3, (k, 0, m - 1)), x), "torch")
+    strides, index_put = [], torch.Tensor.index_put
+
+    def watched(tensor, *args, **options):
+        strides.append(tensor.stride())
+        return index_put(tensor, *args, **options)
+
+    monkeypatch.setattr(torch.Tensor, "index_put", watched)
+    result = function(torch.arange(3.0, dtype=torch.float64), torch.as_tensor([1, 2, 2]))
+    assert_close(result, np.array([0.0, 3.0, 24.0]))
+    assert strides == [(1,)]
+
+
 def test_scatters_to_the_same_places_are_one(cupy):
     ends = td.TensorSymbol("ends", (m, 2), dtype=int, below=n)
     stretch = td.IndexedSum((x[ends[i, 0]] - x[ends[i, 1]]) ** 2 * y[ends[i, 0]] * x[ends[i, 1]], (i, 0, m - 1))

@@ -390,6 +390,7 @@ def added(x, index, values):
     if not x.numel():
         return x
     index = [torch.as_tensor(place, device=x.device) for place in index]
+    x = x.contiguous()  # PyTorch's compiler adds to an expanded tensor as if its entries were one
     return x.index_put(torch.broadcast_tensors(*index), values, accumulate=True)
 ''',
     "spread": '''

@@ -277,7 +277,8 @@ class _SumOfProducts:
             varies = frozenset[Span]().union(*(operand.dims for operand in found.operands))
             out = [dim for dim in dims if dim in varies and dim not in self.summed_dims]
             is_pair = len(found.operands) == 2
-            text = (self._correlation(found.operands, out) if is_pair else None) or self._einsum(found, out)
+            text = (self._correlation(found.operands, out) if is_pair else None) or self._row_sums(found, out)
+            text = text or self._einsum(found, out)
             behind = dims[dims.index(out[0]) :] if out else ()
             if len(behind) > len(out):
                 text += f"[{', '.join(':' if dim in out else 'None' for dim in behind)}]"
@@ -289,6 +290,22 @@ class _SumOfProducts:
                 text = f"{self.values.scalar(product_of(scalars), PRODUCT)}*{text}"
             text = ("-" if self.is_negative else "") + text
             self.additions.update(self.add.name, text, "sum", self.frame, frozenset(out))
+
+    def _row_sums(self, found: Arrangement, out: Sequence[Span]) -> str | None:
+        """Return the text of the sum of an elementwise product, if all operands vary along the same dimensions, in a
+        library whose ``einsum`` would be a batch of products of one row and one column; None otherwise.
+        """
+        dims = found.operands[0].dims
+        is_batch = not self.values.dialect.sums_rows_by_products and all(
+            operand.dims == dims and not operand.is_wide for operand in found.operands
+        )
+        summed = [dim for dim in self.frame.lanes.dims if dim in dims and dim not in out]
+        if not is_batch or not out or all(dim.is_short for dim in summed):
+            return None
+        order = [*(dim for dim in self.frame.lanes.dims if dim in out), *summed]
+        with self.values.inside(self.frame._replace(lanes=Lanes(tuple(order), self.frame.lanes.images))):
+            text = self.values.scalar(product_of([factor for one in found.operands for factor in one.factors]))
+        return f"({text}).sum(axis={tuple(range(-len(summed), 0))})"
 
     def _einsum(self, found: Arrangement, out: Sequence[Span]) -> str:
         """Return the text of the call of ``np.einsum`` for the operands of the arrangement ``found``. The result has

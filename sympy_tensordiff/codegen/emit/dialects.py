@@ -50,6 +50,8 @@ class Dialect:
     correlation: str = "np."
     """The text in front of ``correlate`` and ``convolve``."""
     arange: str = "np.arange"
+    sums_rows_by_products: bool = True
+    """Whether ``einsum`` computes sums such as ``Sum_k a[i, k]*b[i, k]`` at least as fast as ``(a*b).sum(1)``."""
     reduces_several: bool = True
     """Whether a method reduces several axes at once, for all reductions."""
     barrier: str = ""
@@ -127,7 +129,8 @@ DIALECTS = {
                 "gamma": "gamma", "cbrt": "cbrt", "sigmoid": "torch.sigmoid",
             },
             methods={"max": "amax", "min": "amin"}, transpose="permute", reverse=".flip(0)", extrema="{}imum",
-            negation="logical_not", condition="real({}) != 0", arange="arange", correlation="", reduces_several=False,
+            negation="logical_not", condition="real({}) != 0", arange="arange", correlation="",
+            sums_rows_by_products=False, reduces_several=False,
             integers="torch.as_tensor({}, device=device).to(torch.int64)",
             preamble={
                 "real": "functools.partial(torch.as_tensor, dtype=dtype, device=device)",
