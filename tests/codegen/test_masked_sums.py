@@ -1,6 +1,4 @@
-"""Sums of values that conditions on data select, such as derivatives of networks with relu: no loop has branches, and
-values in several sums are computed once.
-"""
+"""Sums that data select, as in networks with relu, run without branches, and compute their values once."""
 
 import re
 
