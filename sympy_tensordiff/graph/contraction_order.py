@@ -68,9 +68,9 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected size of the extent `form` in units of ``1/_PARTS``, less a tie-breaker: the greatest
-        number, up to 3, that ``shorter`` has for a variable in it, or 0. Contraction orders of equal expected cost can
-        then still differ.
+        """Return the expected size of the extent `form`, times ``_PARTS``, minus a small tie-breaker for ordering
+        contractions of equal expected cost. The tie-breaker is the greatest value (up to 3) in the dictionary
+        ``shorter`` for a variable of `form`, or 0.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)

@@ -191,8 +191,8 @@ class _Pairing(TermProducts):
         return work, graph.scale(coefficient * factor, new)
 
     def split_gathered(self, node: Node) -> Evaluation:
-        """Return ``(work, new node)``: the einsum `node` as products of two operands, and their number of operations.
-        Inner products are merged into the einsum before.
+        """Split the einsum `node` into products of two operands, after merging einsums nested in its operands into it.
+        Return ``(work, new node)`` with the number of operations of these products.
         """
         output = tuple(range(len(node.shape)))
         operands, extents = self.gathered(node, output)

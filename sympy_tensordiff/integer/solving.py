@@ -153,10 +153,9 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return ``row`` as a constraint on the quotient ``t = floor(p/M)``, given as ``floor``, if it bounds ``p``: ``t >=
-    s`` for ``p >= M*s``. Another row is returned unchanged.
-
-    To a bound of ``p`` by a number, the bound of ``t`` that it implies is added.
+    """Return the constraint ``row`` in terms of the quotient ``t = floor(p/M)``: a bound ``p >= M*s`` (or ``p < M*s``)
+    becomes one of ``t``; a bound of ``p`` by a number is kept, followed by the bound of ``t`` that it implies. Return
+    other rows unchanged.
     """
     divisor = Affine.of(floor.divisor)
     for sign, shift in ((1, 0), (-1, 1)) if row.kind == "ge" else ():

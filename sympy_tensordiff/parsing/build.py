@@ -195,8 +195,8 @@ class ThesisBuilder:
 
 
 def _representative_scalar(value: Any) -> Any:
-    """Return the scalar that represents ``value`` in checks of its numbers: a scalar itself, the value of a constant
-    tensor, 1 for any other tensor.
+    """Return a scalar that stands for ``value`` where the parser checks the numbers in a formula: ``value`` itself if
+    it is a scalar, the common entry of a constant tensor, 1 for any other tensor.
     """
     if isinstance(value, FilledTensor):
         return value.value

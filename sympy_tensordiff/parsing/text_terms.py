@@ -190,7 +190,9 @@ def quotient_piece(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
 
 
 def power_piece(base: Piece, exponent: Piece) -> Piece:
-    """Return the element-wise power of ``base`` by a scalar ``exponent``."""
+    """Write the text ``base ^ exponent`` of an elementwise power with a scalar exponent, with parentheses where the
+    precedence of the two pieces requires them.
+    """
     parts = parenthesized(base, Level.POWER), " ^ ", parenthesized(exponent, Level.ATOM)
     return make_piece(parts, Level.POWER, base.rank)
 

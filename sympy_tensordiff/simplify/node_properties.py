@@ -339,7 +339,8 @@ def _complement(rows: Rows) -> list[Rows]:
 
 
 def unconditional(root: Node) -> set[Node]:
-    """Return the nodes below `root` that are always evaluated: not in branches of selects or guards on tensor entries.
+    """Return the nodes below `root` that are evaluated for all values of the data: not in the branches of selects, nor
+    under guards whose conditions read entries of integer tensors.
 
     Guards on indices alone do not count: they are part of the cotangents.
     """

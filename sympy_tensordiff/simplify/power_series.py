@@ -281,7 +281,9 @@ def _error_integral(a: Coefficients) -> list[Fraction]:
 
 
 def _sigmoid(a: Coefficients) -> list[Fraction]:
-    """Return the coefficients of ``1/(1 + exp(-a))``."""
+    """Return the power series coefficients of ``1/(1 + exp(-a))``, where ``a`` is a power series given by its
+    coefficients.
+    """
     below = [c / 2 for c in _exp([-c for c in a])]
     below[0] += Fraction(1, 2)
     return [c / 2 for c in _power(below, Fraction(-1))]

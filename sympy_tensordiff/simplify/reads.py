@@ -112,9 +112,9 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield each extension of `forms`, a dictionary from some variables of `read` to index forms, to the variables
-        in its constraints. New forms come from matches of a constraint with one of `facts`: ``i < n`` and ``k < n``
-        give ``{i: k}``.
+        """Yield each way to extend the substitution `forms`, of variables of `read` by index forms, to all variables in
+        the constraints of `read`: each constraint with an unassigned variable is matched with one of `facts`, so ``i <
+        n`` and ``k < n`` give ``{i: k}``.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)

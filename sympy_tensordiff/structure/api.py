@@ -139,7 +139,9 @@ class StructuredDerivative:
 
     @property
     def source(self) -> str:
-        """The text of the module that computes `values`; empty without terms."""
+        """Return the source text of the generated module that computes the entries `values`; "" if there are no groups
+        of terms to compute.
+        """
         return self.kernel(self._groups).function.source if self._groups else ""
 
     @property

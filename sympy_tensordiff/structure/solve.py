@@ -472,8 +472,9 @@ def _range_length(binder: IndexRange, environment: dict[Any, Any]) -> int:
 
 
 def _factor_matrix(operator: LinearOperator, inner: tuple[IndexRange, ...], side: Any, axis: int) -> NDArray[Any]:
-    """Return ``side``, one factor of a separated term of the derivative, as a matrix. Its rows correspond to the values
-    of the summed indices ``inner``, its columns to the rows (``axis`` 0) or columns (1) of the derivative.
+    """Evaluate ``side``, the row or column factor of a low-rank term of the derivative (a sum over the indices
+    ``inner`` of products of two factors), as a matrix. It has one row for each value of ``inner``, and one column for
+    each row (``axis`` 0) or column (1) of the derivative.
     """
     derivative, environment = operator._derivative, operator._environment
     own_ranges, value, position = side

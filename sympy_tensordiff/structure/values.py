@@ -66,8 +66,8 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms of all groups, each with its value replaced by a symbol: the name of the kernel result that
-        contains this value, such as ``result0``.
+        """The terms of all groups, in order; instead of its value expression, each has the symbol ``result<n>`` of the
+        kernel result that holds it. Terms of a group with equal values share a symbol.
         """
         terms: list[DerivativeTerm] = []
         first = 0

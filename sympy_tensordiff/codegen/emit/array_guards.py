@@ -122,8 +122,9 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Record that the kernel reads the entries of `load` where `conditions` hold. For each array, ``common`` has
-        only the conditions that all reads of it share, in terms of the array's axes.
+        """Intersect ``self.common[load.array]``, the conditions under which every read of this array happens, with the
+        `conditions` of the read `load`. Conditions are written in terms of the array's axes; those that cannot be are
+        dropped.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):

@@ -523,8 +523,8 @@ class VectorPrinter(ScalarPrinter):
         return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.argument(safe)})", ATOM
 
     def add_mask(self, name: str, conditions: Iterable[Condition], outer: Scalar | None) -> None:
-        """Record the conditions of the mask `name`: it is true where all `conditions` and the mask ``outer``, if any,
-        are true.
+        """Record the conditions under which the mask `name` is true: all `conditions`, and those recorded for the mask
+        ``outer``, if it is not None. Record nothing if ``outer`` is not the name of a recorded mask.
         """
         if outer is None:
             self.mask_conditions[name] = frozenset(conditions)

@@ -196,7 +196,9 @@ class CudaPrinter(NestPrinter):
         return super().call(function, arguments)
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return an entry of a flat integer array as text."""
+        """Return the CUDA expression that reads `entry`, an entry of an integer array that is used in an index; the
+        array is stored flat.
+        """
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 
     def set_text(self, statement: Set) -> str:

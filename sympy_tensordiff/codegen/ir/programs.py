@@ -60,7 +60,8 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition on the sizes: a call is refused with ``message`` if all constraints in ``violation`` hold.
+    """A condition on the sizes: a call is refused with ``message`` if all constraints in ``violation`` hold and, if
+    ``points`` is not empty, these constraints also have an integer solution.
 
     The rows may hold too often: they are a projection over the rationals. If ``points`` is not empty, the call is
     refused only if these rows, over the sizes and further variables, also have an integer point.

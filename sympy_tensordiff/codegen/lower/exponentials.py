@@ -267,8 +267,8 @@ class Exponentials:
         return self.known[node]
 
     def degree(self, exponent: Node) -> Any:
-        """Return the number, without its sign, that multiplies all terms of `exponent`: 2 for ``2*x - 2*y``; 1 if they
-        have different numbers.
+        """Return the absolute value of the numeric coefficient that all terms of `exponent` share: 2 for ``2*x - 2*y``;
+        1 if their coefficients differ in absolute value.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         sizes = {abs(self.graph.split_view(term)[0]) for term in terms}

@@ -433,8 +433,9 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one storage candidate whose array has the values of all `candidates`. None if the array would have no
-        bounds, would read out of bounds, or would be larger than the arrays that it reads.
+        """Merge `candidates`, expressions that could be stored as arrays, into one whose array contains the values of
+        all. Return None if they have no common bounded domain in which all reads are in bounds, or if its array would
+        be larger than the arrays that it reads.
         """
         found = self.common_domain(candidates)
         if found is None:

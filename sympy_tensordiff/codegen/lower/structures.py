@@ -28,8 +28,8 @@ class Structures:
         self.stored: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Add the structure of ``node``, as a number, to ``self.stored``: an array stores ``node``, or a node that is
-        equal up to indices.
+        """Record that an array stores ``node``: add to ``self.stored`` the number of its structure, which nodes that
+        are equal up to indices share.
         """
         self.stored.add(self.number(node))
 

@@ -290,9 +290,9 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that fills the array ``name`` with the derivative of a matrix's cofactors in the direction of
-        the operand number ``place`` of `node`. The cofactors' labels are ``pair``, which are summed with this operand,
-        and ``rest``.
+        """Return the step that computes the array ``name``: the directional derivative of the cofactors of a matrix.
+        The einsum `node` is the product of a second-order `TensorCofactor`, with the labels ``pair`` and ``rest``, and
+        the direction, its operand number ``place``, summed over ``pair``.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)

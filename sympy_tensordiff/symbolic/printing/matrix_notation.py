@@ -215,7 +215,9 @@ class _Network:
         return before
 
     def _path(self, start: str, end: str) -> list[str]:
-        """Return the labels on the shortest path from ``start`` to ``end``."""
+        """Return the labels on a shortest path from ``start`` to ``end``, both included, found breadth-first in the
+        graph in which a matrix connects the labels of its two axes.
+        """
         before = self._breadth_first(end)
         path = [start]
         while path[-1] != end:

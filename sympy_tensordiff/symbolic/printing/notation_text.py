@@ -250,8 +250,8 @@ class TextWriter(Writer):
 
 
 def _with_one_root(factors: Sequence[Any]) -> list[Any]:
-    """Return scalar `factors` with two roots of numbers joined to one, ``sqrt(2/pi)`` for ``sqrt(2)/sqrt(pi)``;
-    unchanged if there are no two roots.
+    """Return scalar `factors` with a quotient of square roots of numbers written as one root: ``sqrt(2/pi)`` for
+    ``sqrt(2)/sqrt(pi)``. Unchanged unless there is a root in the numerator and one in the denominator.
     """
     roots = [factor for factor in factors if factor.is_Pow and abs(factor.exp) == S.Half and factor.base.is_positive]
     roots = [factor for factor in roots if factor.is_number]
