@@ -210,8 +210,9 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the proof terms for one summand of the chain rule: those of the scalar that ``symbol`` represents in
-        ``outer``, each times ``slope``, the derivative of ``outer`` with respect to ``symbol``.
+        """Apply the chain rule to one inner function: return the proof terms of the scalar for which ``symbol`` stands
+        in ``outer``, multiplied by ``slope``, the derivative of ``outer`` with respect to ``symbol``. For a negative
+        slope they are the terms for the opposite curvature, multiplied by ``-slope``.
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":

@@ -297,7 +297,7 @@ class BlockKernel:
 
 
 def loops_of_part(part: PartialResult) -> tuple[BlockLoop, ...]:
-    """Return the block loops of the partial result ``part`` in the order of their creation."""
+    """Return the block loops of the partial result ``part`` in a fixed order, sorted by the text of their origins."""
     loops = {loop for _, _, loop in part.axes if loop} | part.loops
     return tuple(sorted(loops, key=lambda loop: str(loop.origin)))
 

@@ -168,8 +168,8 @@ class _SideJoiner:
         return forms, tests, factors
 
     def coalesce_pair(self, terms: Sequence[PuncturedSum], known: Rows) -> list[PuncturedSum] | None:
-        """Return `terms` with the first pair that can be joined replaced by one term; None if there is no such pair.
-        The constraints `known` hold around the terms.
+        """Merge the first two of the sums `terms` that can be written as one sum, and return the shorter list; None if
+        no two can be merged. The constraints `known` hold around the sums.
         """
         for n, one in enumerate(terms):
             for m in range(n + 1, len(terms)):

@@ -294,8 +294,9 @@ class TermProducts(SumParts):
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return the node that replaces `node` after products are split into products of two operands: the one that
-        ``done`` has for it. A power or a view that is not in ``done`` gets a replaced base; other nodes are unchanged.
+        """Return the replacement of `node` once products are split into products of two operands: its entry in the
+        dictionary ``done``. A power or view without an entry is rebuilt from its split arguments; any other node is
+        returned unchanged.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

@@ -91,8 +91,8 @@ class ExpressionWriter(TensorWriter):
         return self.done[key]
 
     def bounded(self, expr: Any) -> Any:
-        """Return `expr`, wrapped in an equal tensor entry if SymPy's own nodes in it are nested too deeply for
-        recursion.
+        """Return `expr`; if SymPy's own nodes in it are nested too deeply for recursive functions, wrapped in a node of
+        this package (a tensor entry) with the same value.
         """
         return expr if isinstance(expr, Own) else self.depth.bounded(expr)
 

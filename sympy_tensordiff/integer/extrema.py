@@ -153,8 +153,8 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
 
 
 def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> PositivePart | None:
-    """Return the first term ``max(0, f)`` of ``form`` for which ``accepts(term, coefficient)`` is true and that is not
-    inside of another such term; None if there is none.
+    """Return the last term ``max(0, f)`` of ``form``, in the order of its terms, that occurs in no other such term and
+    for which ``accepts(term, coefficient)`` is true; None if there is none.
     """
     parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
     inside = {v for part, _ in parts for v in part.form.compounds()}

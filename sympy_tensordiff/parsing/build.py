@@ -157,8 +157,8 @@ class ThesisBuilder:
         return all(group == output for group in tensors) and all(set(group) <= set(output) for group in found.inputs)
 
     def build_product(self, node: Tree) -> Any:
-        """Return the einsum that the product ``node`` with letters denotes. A scalar with letters that no tensor has is
-        repeated along axes with these letters.
+        """Return the einsum of the parsed product ``node``, whose factors have index letters, such as ``A_ij x_j``.
+        Letters that only scalars have become axes along which the product of these scalars is repeated.
         """
         found = self.letters[node]
         values = [self.take_value(part) for part in node.children]

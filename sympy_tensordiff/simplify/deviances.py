@@ -222,7 +222,7 @@ def _distributed(graph: Graph, term: Node) -> Iterator[Node]:
 
 
 def _terms(node: Node) -> tuple[Node, ...]:
-    """Return the terms of a sum; another node as the only one."""
+    """Return the terms of `node` if it is a sum, otherwise ``(node,)``."""
     return node.args if node.op == "add" else (node,)
 
 

@@ -139,9 +139,9 @@ class ProductsOfSums:
         ]
 
     def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``. The `groups` are the
-        bounds and factors of the new sums. Unless all ranges are known to be nonempty (`run`), each group must be
-        defined even where the range of another one is empty.
+        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, with the bounds and
+        factors of each new sum in `groups`. Always true if `run` says that all ranges are nonempty; otherwise the
+        factors of each group must be safe to evaluate (no read out of bounds) if a range of another group may be empty.
         """
         if run:
             return True

@@ -296,8 +296,9 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return the constraints among `rows` without `entry`, an integer-array entry that is read out of bounds and
-        counts as minus infinity. None if this value makes one of the other rows false.
+        """Drop from the constraints `rows` those that hold because `entry`, an entry of an integer array that is read
+        out of bounds, counts as minus infinity; return the constraints that do not contain `entry`. None if a
+        constraint with `entry` is false, or may be.
         """
         left: list[Constraint] = []
         for row in rows:

@@ -505,9 +505,9 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Join groups of terms that come from the same addend: `groups` maps a common factor to its terms, each a pair
-    ``(number of its addend, term)``. Return dictionaries like `groups`, no two of which contain terms of the same
-    addend.
+    """Partition `groups` so that two groups with terms of the same addend are in one dictionary, also if only a chain
+    of groups connects them. `groups` maps a common factor to its terms, pairs ``(number of the addend, term)``; each
+    dictionary returned is a part of it.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():

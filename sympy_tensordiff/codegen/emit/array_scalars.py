@@ -339,9 +339,10 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(array text, subscripts)`` for a read of the array ``name`` with the subscripts ``texts``: the axes
-        read at single indices, if all are short, are moved to the front, ``x.T[0]`` for ``x[:, 0]``. ``along`` has the
-        vectorised dimensions along each axis, none for a single index, and ``extents`` the lengths.
+        """Return ``(array text, subscripts)`` for a read of the array ``name``, with its short axes read at single
+        indices transposed to the front: ``x.T[0]`` for ``x[:, 0]``. The read is unchanged if one such axis is not
+        short; ``along`` has the vectorised dimensions of each axis (empty at a single index), ``extents`` the axis
+        lengths, ``texts`` the subscripts.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """

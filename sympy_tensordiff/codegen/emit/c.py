@@ -339,8 +339,8 @@ class CFile:
         return "\n".join(lines)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the number of entries of scratch memory that the function of the file ``search``
-        needs. This function finds indices out of bounds.
+        """Return the C call ``<name>_scratch(sizes)`` that gives the number of entries of scratch memory for the search
+        for out-of-bounds indices. ``search`` is the C file of the function that searches.
         """
         return f"{search.options.name}_scratch({', '.join(map(self.names, self.integers))})"
 

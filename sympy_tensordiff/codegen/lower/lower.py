@@ -204,8 +204,9 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return a sum ``Sum_i [r[i] == r[q]]*w[q]*v[i]`` as ``w[q]*s[r[q]]``, for the code of `block`: an entry of a
-        new array s of sums, times the factors without i. None if there are no such factors, or no such array.
+        """Move the factors without i out of a sum with an equality test, ``Sum_i [r[i] == r[q]]*w[q]*v[i]``, and return
+        the code ``w[q]*s[r[q]]``, where the new array s has the sum for each value of r. None if all factors depend on
+        i, or if s cannot be built.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":

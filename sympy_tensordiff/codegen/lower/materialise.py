@@ -269,7 +269,9 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the arguments of `node` that a library call reads as arrays; None if no library computes `node`."""
+    """Return the arrays that the library call for `node` reads: its arguments, but the matrix ``A`` in place of an
+    ``inv(A)`` that is solved with, and for a determinant its matrix. Return None if no library computes `node`.
+    """
     if node.op in ("inv", "cof", "lse", "scan"):
         return node.args
     if (found := determinant(node)) is not None:

@@ -210,9 +210,9 @@ class Shifts:
             places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
-        """Find the values in the loop `bodies`, in the loops of ``context``, for which `survey` chose arrays, and
-        record in ``self.members`` the array and the index at which each is read. With ``is_array``, the bodies are
-        entries of an array, else terms of a reduction.
+        """Search the loop `bodies`, inside the loops of ``context``, for values that are to be read from an array
+        chosen by `survey`. Record the array and index of each in ``self.members``, and the products that contain such
+        values in ``self.products``; with ``is_array``, the bodies are entries of an array, else terms of a reduction.
         """
         if not self.domains:
             return
@@ -272,8 +272,8 @@ class Shifts:
                 yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
     def is_inside(self, use: Instance, context: EnclosingLoops) -> bool:
-        """Return whether the array that stores a value has all entries that its `use` needs in the loops of
-        `context`.
+        """Return whether all entries that `use`, one occurrence of a stored value, reads in the loops of `context` are
+        inside the array that stores the value. Its index forms must satisfy the array's bounds.
         """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))

@@ -205,8 +205,8 @@ class ObjectCode:
     driver: str = ""
 
     def content(self, key: str) -> bytes:
-        """Return the bytes to store in a file: a hash of `key` and all that follows, the names and the driver text as a
-        line of JSON, and the object code.
+        """Serialise the compiled functions for a file: a payload of one line of JSON (names, driver text) and the
+        object code, preceded by the SHA-256 hash of `key` and the payload.
         """
         rest = json.dumps([self.entries, self.called, self.driver]).encode() + b"\n" + self.code
         return hashlib.sha256(key.encode() + rest).digest() + rest

@@ -142,8 +142,9 @@ class Cases(Expr):
 
 
 def args_for_caller(node: Any, caller: FrameType) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` for the SymPy function whose call frame is ``caller``; raise `UnsupportedError`
-    if it would walk through a huge node.
+    """Return what ``node.args`` shows to the SymPy function with the call frame ``caller``: the arguments, or others in
+    their place, such as none if the function must treat the node as a leaf. Raise `UnsupportedError` if the function
+    would walk through a huge node.
     """
     own: tuple[Any, ...] = node._args
     if caller.f_globals is CSE:
@@ -204,10 +205,8 @@ def caller_of(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether SymPy traverses an expression to collect the conditions of a `Piecewise`. ``walk`` is the call
-    frame of the traversal.
-
-    SymPy would then try all combinations of these conditions.
+    """Return whether the traversal with the call frame ``walk`` was started by `Piecewise` code of SymPy that calls
+    ``atoms`` to collect conditions. SymPy would then try all combinations of these conditions.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension

@@ -288,8 +288,9 @@ def _operand(node: Any) -> _Operand:
 
 
 def _unrepeated_operand(node: Any) -> Any | None:
-    """Return the tensor ``x`` if the einsum ``node`` is ``x`` times ones and only repeats it along axes of extent 1, as
-    NumPy's broadcasting would; None for other einsums.
+    """Return the tensor ``x`` if the einsum ``node`` only broadcasts it by NumPy's rules: its other operands are
+    tensors of ones, and axes of ``x`` of extent 1 are repeated to the shape of the result. Return None for other
+    einsums.
     """
     rest = [pair for pair in zip(node.inputs, node.operands, strict=True) if not is_ones_tensor(pair[1])]
     (labels, tensor), output = rest[0], node.output
