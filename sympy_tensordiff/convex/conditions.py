@@ -148,9 +148,9 @@ def require_values(
     closed: Mapping[Expr, Expr] | None = None,
     domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` is proved to be defined in the
-    declared ranges of its symbols. ``parts`` maps symbols to the expressions that they replace, ``closed`` maps them to
-    symbols with closed ranges. Nodes without these symbols, and `domain_nodes`, are not examined.
+    """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` that contains a symbol of ``parts``
+    is proved to be defined in the declared ranges; `domain_nodes` are skipped. ``parts`` maps each symbol to the
+    expression it stands for, ``closed`` maps it to a symbol whose range includes its end points.
 
     `closed` maps a symbol to another one whose declared range contains its ends, too.
 

@@ -379,8 +379,8 @@ def _matrix_fractional_form(
 
 
 def _link_matrices(found: _HalvedProduct) -> tuple[Any, ...]:
-    """Return the matrix ``M`` of each link ``M[i, i']`` of `found`: a factor that connects an index with the index it
-    is exchanged with.
+    """Return the matrices ``M`` of the links of `found`: factors ``M[i, i']`` that couple an index i of one half of the
+    product with the corresponding index i' of the other half.
     """
     return tuple(link.tensor for link in found.links)
 

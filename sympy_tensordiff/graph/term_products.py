@@ -126,9 +126,10 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Multiply out the sum in `product`, and return ``((operations, node), sum)`` for each term. If ``sum`` is not
-        None, the caller must still multiply ``node`` by this shared `MultipliedSum`. Return None if all this takes more
-        than `work` multiplications.
+        """Distribute `product` over the terms of its sum. Return ``((operations, node), sum)`` for each term, where
+        ``operations`` is the number of multiplications for ``node``, and ``sum`` is a factor still to be multiplied (a
+        `MultipliedSum` shared by several terms) or None. Return None if distributing costs more than `work` plus the
+        operations it saves.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is

@@ -316,7 +316,9 @@ def split_fraction(number: Any) -> tuple[Any, Any]:
 
 
 def is_subtracted(term: Any) -> bool:
-    """Return whether ``term`` of a sum is written as a subtraction and parsed back unchanged."""
+    """Return whether ``term`` of a sum can be printed as ``- t`` so that the parser gives back the same term: its
+    coefficient is negative, and it is not a tensor product of several factors.
+    """
     coefficient, factors = split_coefficient(term)
     return bool(coefficient < 0) and (not isinstance(term, TensorMul) or len(factors) == 1)
 

@@ -237,7 +237,7 @@ def _is_divisor(node: Node) -> bool:
 
 
 def _has_divisor(graph: Graph, product: Node) -> bool:
-    """Return whether a factor of `product` is a divisor."""
+    """Return whether a factor of `product` is a power with a negative constant exponent, such as ``1/x``."""
     return any(map(_is_divisor, graph.factors(product)))
 
 

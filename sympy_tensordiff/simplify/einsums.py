@@ -118,8 +118,8 @@ def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _grow_faster(graph: Graph, new: Sequence[Node], old: Sequence[Node], nodes: Sequence[Node]) -> bool:
-    """Return whether operations or memory of the roots `new` grow faster with the sizes than those of the roots `old`,
-    below which ``nodes`` are. Memory may grow as fast as that of the tensors in ``nodes``.
+    """Return whether the operations or the memory of the roots `new` grow asymptotically faster with the sizes than
+    those of the roots `old`. Memory may also grow as fast as the tensors among ``nodes``, the nodes that `old` uses.
     """
     model = CostModel(graph, Hints().for_graph(old, nodes))
     given = model.growth(node for node in nodes if node.op == "tensor")

@@ -253,9 +253,9 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits`, taken term by term, if terms cancel so that at most one
-        of these sums remains. Otherwise, try that for the sum over the innermost index alone. None if terms cancel in
-        neither. `facts` are known constraints.
+        """Split the sum of the addition `body` over `limits` into one sum per term, and return the result if at most
+        one sum remains after cancellation; otherwise try to split only the sum over the innermost index. None if
+        neither succeeds; `facts` are known constraints.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))

@@ -24,8 +24,8 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """The sum that remains after an equation in it is solved, valid for sizes with a certain remainder, such as even n.
-    The fields are its variables, constraints and body.
+    """One case of a sum whose constraints include an equation: the sum left after the equation is eliminated, for sizes
+    of one residue class, such as even n. The fields are its variables, constraints and body.
     """
 
     variables: list[int]

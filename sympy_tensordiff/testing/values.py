@@ -263,8 +263,9 @@ class _IndexArrayRanges(Accesses):
         yield from ((arg, around) for arg in read.args)
 
     def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the reads of integer tensors in the conditions ``rows``, which hold together. Also record, for each
-        entry of an integer tensor that a condition compares with numbers, a range that contains these numbers.
+        """Yield the reads of integer tensors in the conjunction of the conditions ``rows``. If a condition compares an
+        entry of an integer tensor with a bounded form, widen the range recorded for this tensor to just beyond these
+        bounds, so that test values fall on both sides.
         """
         yield from super().reads_in_conjunction(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)

@@ -408,9 +408,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 def over_widest_range(
     loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions
 ) -> tuple[Loop, list[str]] | None:
-    """Return ``(sum, tests)`` for a sum `loop` over a range that depends on the entry of ``frame``, such as ``j <= i``:
-    a sum over the range of `wide`, which contains all these ranges, with additional terms 0, and tests that the factors
-    are finite. None if ``additions`` finds no such sum.
+    """Extend the sum `loop`, whose range depends on the result entry (``j <= i``), by zero terms to the range of
+    `wide`, which contains all these ranges. Return ``(sum, tests)``, where the tests check that the factors are finite,
+    or None if the body is not a single suitable addition.
 
     The tests are texts; they are needed since ``0*inf`` is nan.
     """

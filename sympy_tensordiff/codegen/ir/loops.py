@@ -131,7 +131,7 @@ def is_addition(statement: Statement) -> TypeGuard[Set]:
 
 
 def is_store(statement: Statement) -> TypeGuard[Set]:
-    """Return whether a statement sets an array entry."""
+    """Return whether a statement assigns a value to an array entry, without accumulating into it (a reduction)."""
     return isinstance(statement, Set) and isinstance(statement.target, Load) and not statement.reduction
 
 

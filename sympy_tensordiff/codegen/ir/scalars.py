@@ -110,8 +110,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The start or the end of ``range(low, stop)`` as an integer expression: the maximum of the bounds ``lows``, or one
-    more than the minimum of the bounds ``highs``.
+    """One end of the integer range ``range(low, stop)``, as an expression: its start, the maximum of the bounds
+    ``lows``, or its stop, one more than the minimum of the bounds ``highs``.
     """
 
     lows: tuple[Bound, ...] = ()

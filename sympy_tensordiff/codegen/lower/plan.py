@@ -260,8 +260,8 @@ class Planner:
         return self._numbered_nodes[key]
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether all divisors in `node` are positive wherever `rows` hold, so that computing it there cannot divide by
-        0.
+        """Return whether the symbolic divisors in the index forms of `node`, such as n in ``x[i // n]``, are proved
+        positive wherever `rows` hold, so that no index divides by 0. Divisions of values are not examined.
         """
         divisors = symbolic_divisors(form for form in self._forms(node) if form.compounds())
         return all(is_implied(Constraint("ge", divisor - 1), (*self.facts, *rows)) for divisor in divisors)

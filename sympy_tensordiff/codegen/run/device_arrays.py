@@ -75,8 +75,9 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of an array in device memory. The library of ``value`` is asked to let ``stream`` wait for
-    computations of the array that still run. Errors call the array ``label``.
+    """Return the description of an array in device memory, which errors call ``label``. An array read through DLPack is
+    exported for ``stream``, so its library makes ``stream`` wait for pending computations; for other arrays the
+    description records the stream that they name, and the caller must wait for it.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """

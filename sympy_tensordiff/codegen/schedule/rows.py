@@ -430,8 +430,8 @@ class RowPlanner:
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_sum_over_window(self, loop: Loop) -> bool:
-        """Whether `loop` is a sum over a short window, too long to unroll, that reads along the row only. The loop
-        along the row should then be inside.
+        """Return whether `loop` sums over a short window that is too long to unroll, and each read that moves with the
+        row is contiguous along it. The loop along the row should then be the innermost one.
         """
         nest = [loop, *inner_loops(loop.body)]
         if (

@@ -170,7 +170,9 @@ class LatexShapes(ShapeInference):
     _infer_both = _infer_either = _infer_cases = _infer_relation
 
     def _infer_column(self, node: Tree, *parts: Axes) -> Axes:
-        """Return the axes of a column of equal rows ``parts``, stacked: a new first axis, then those of a row."""
+        """Return the axes of a stack of rows that have the axes ``parts``: a new first axis, whose length is the number
+        of rows, then the axes of a row, which must agree.
+        """
         row = self.infer_entrywise(node, "stack", node.children, *parts)
         axis = 0 if self.unified is None else self.new_axis()
         if self.unified is not None:

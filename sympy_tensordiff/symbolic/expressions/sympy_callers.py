@@ -320,9 +320,9 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return the position of a node in a formula that is being printed: "last" or "factor" for the last or another
-    factor of a product, "other" elsewhere, and "text" for a format other than a formula. ``caller`` is the call frame
-    that reads the node's precedence.
+    """Return where SymPy's LaTeX or pretty printer places the node whose precedence ``caller`` reads: "last" or
+    "factor" for the last or another factor of a product, else "other". Return "text" if another printer, such as that
+    of ``str``, asks.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back

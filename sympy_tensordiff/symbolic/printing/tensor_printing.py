@@ -260,8 +260,8 @@ def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> 
 
 
 def _operand(node: Any) -> _Operand:
-    """Return the printed forms of `node`, an operand of an elementwise operation, as an `_Operand`: one with the tensor
-    of ones that repeats it along new axes, and one without. Both are equal if it is not repeated.
+    """Return an operand of an elementwise operation in its printed forms. If `node` repeats a tensor along new axes,
+    ``full`` writes this as a product with a tensor of ones and ``bare`` is the tensor alone; otherwise both are equal.
     """
     axes = tuple(range(rank(node)))
     if isinstance(node, TensorMul) and sum(map(bool, map(rank, node.args))) == 1:
