@@ -157,6 +157,8 @@ field would write them; none was written for a mechanism of the planner. Our ker
 Times are CPU milliseconds of a call, the least of five measurements. A first call includes everything from the formula
 to the first result, with an empty cache: derivatives, planning and compilation for our kernels, tracing and compilation
 for JAX.
+Below the table, brackets contain the sizes and how the function is written: entry by entry (`index`), with whole
+tensors (`tensor`), with both (`mixed`), or with SymPy's own classes such as `IndexedBase` (`sympy`).
 """
 
 
