@@ -299,7 +299,7 @@ def _simplify(task: Task) -> _Simplified:
     found = with_common_groupings(graph, found)  # of sums whose axes have one order now, too
     found = without_large_tensors(graph, with_close_log_sums(graph, found))
     steps = partial(recurrence, build=partial(_step_program, options))
-    definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps)
+    definitions = define_arrays(graph, found, results, arrays, taken, hints, options.library, steps, options.rows)
     tensors_by_name = {arrays[t.data[0]]: t for t in task.tensors if t.data[0] in arrays}
     definitions = with_accurate_entries(graph, definitions, tensors_by_name, options.norms, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]

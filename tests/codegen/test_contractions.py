@@ -291,3 +291,38 @@ def test_batches_in_any_layout(lengths):
         expected.append(np.einsum(layout, *arrays[-2:]))
     for found, own in zip(td.lambdify(arguments, results, "llvm")(*arrays), expected, strict=True):
         np.testing.assert_allclose(found, own, rtol=1e-12, atol=1e-12)
+
+
+SMALL = {"nab,nb->na": 12, "nab,na->nb": 12, "nab,nbc->nac": 5, "nab,nbc->anc": 5}
+"""The longest axes of the matrices for which loops compute the batch, for each layout."""
+
+
+@pytest.mark.parametrize("layout", SMALL)
+def test_batches_of_small_products_run_in_loops(layout):
+    def steps(length, batch=n, **options):
+        sides = layout.partition("->")[0].split(",")
+        shapes = [[batch if letter == "n" else length for letter in letters] for letters in sides]
+        pair = [td.TensorSymbol(name, shape) for name, shape in zip("AB", shapes, strict=True)]
+        program = build_program(pair, td.einsum(layout, *pair), **options)
+        return sum(isinstance(step, ContractionStep) for step in program.kernels)
+
+    most = SMALL[layout]
+    assert [steps(length, rows=True) for length in (1, 3, most)] == [0, 0, 0]
+    assert [steps(most + 1, rows=True), steps(m, rows=True), steps(3)] == [1, 1, 1]  # large, unknown, on other devices
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numba"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_quadratic_forms_of_a_batch(backend, dtype):
+    r, W = td.TensorSymbol("r", (n, 3)), td.TensorSymbol("W", (n, 3, 3))
+    f = td.einsum("na,nab,nb->", r, W, r) / 2
+    run = td.lambdify([r, W], [f, td.gradient(f, r)], backend)
+    generator = np.random.default_rng(0)
+    for length in (0, 1, 7):
+        r0 = generator.normal(size=(length, 6)).astype(dtype)[:, ::2]
+        W0 = np.asfortranarray(generator.normal(size=(length, 3, 3)).astype(dtype))
+        value, slope = run(r0, W0)
+        rtol = 1e-12 if dtype == "float64" else 1e-5
+        np.testing.assert_allclose(value, np.einsum("na,nab,nb->", r0, W0, r0) / 2, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(slope, (np.einsum("nab,nb->na", W0, r0) + np.einsum("nab,na->nb", W0, r0)) / 2,
+                                   rtol=rtol, atol=rtol)  # fmt: skip

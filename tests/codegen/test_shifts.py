@@ -289,3 +289,42 @@ def test_values_of_two_vectors_are_stored_where_a_tensor_is_as_large():
     spread = td.IndexedSum(sympy.log(chance), (i, 0, n - 1), (j, 0, m - 1))
     none = build_program([theta, beta], (spread, *td.gradient(spread, (theta, beta))))
     assert not any(len(array.shape) > 1 for array in none.temporaries)
+
+
+def flow_residual(row, column, pressure, resistance):
+    """The flow into a cell from its four neighbours, through harmonic means of conductivities.
+
+    `pressure` and `resistance` are functions of a row and a column.
+    """
+
+    def flow(*other):
+        return (pressure(*other) - pressure(row, column)) / (resistance(row, column) + resistance(*other))
+
+    return flow(row + 1, column) + flow(row - 1, column) + flow(row, column + 1) + flow(row, column - 1)
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (7, 5), (4, 9)])
+def test_arrays_for_parts_of_stored_values_read_known_arrays(sizes):
+    y = td.TensorSymbol("y", (n, m))
+    residual = flow_residual(i, j, lambda a, b: u[a, b], lambda a, b: sympy.exp(-y[a, b]))
+    f = td.IndexedSum(residual**2, (i, 1, n - 2), (j, 1, m - 2)) / 2
+    results = [f, td.gradient(f, u)]
+    program = build_program([u, y], results, rows=True, norms=True)
+    calls = [part for step in program.nests for part in scalars(step.body) if getattr(part, "function", "") == "exp"]
+    assert len(calls) == 1  # one array for all places
+    generator = np.random.default_rng(1)
+    values, logs = generator.normal(size=(2, *sizes))
+
+    def value(values):
+        rows, columns = np.arange(1, sizes[0] - 1)[:, None], np.arange(1, sizes[1] - 1)
+        own = flow_residual(rows, columns, lambda *at: values[at], lambda *at: np.exp(-logs[at]))
+        return (own**2).sum() / 2
+
+    slope = np.empty(sizes)
+    for place in np.ndindex(*sizes):
+        step = values.astype(complex)
+        step[place] += 1e-30j
+        slope[place] = value(step).imag / 1e-30
+    found = td.lambdify([u, y], results, "llvm")(values, logs)
+    np.testing.assert_allclose(found[0], value(values), rtol=1e-12)
+    np.testing.assert_allclose(found[1], slope, rtol=1e-11, atol=1e-12)

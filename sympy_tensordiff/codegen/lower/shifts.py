@@ -207,7 +207,21 @@ class Shifts:
             for place, use in found.uses:
                 self._structures.add(use.node)
                 place.store(use.node)
-            places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
+            new = _LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True)
+            for use in self._known_uses(new):
+                new.store(use.node)
+            places.append(new)
+
+    def _known_uses(self, body: _LoopBody) -> Iterator[Instance]:
+        """Yield the uses in ``body`` of values that `survey` has stored before, where they are inside of their arrays.
+        `body` is not to change its ``stored`` values other than by storing each use when it is yielded.
+        """
+        for part, guards in self._found_values(body):
+            if part in self._structures:
+                context = body.context.inside((), guards)
+                use = self._instance(part, context)
+                if use is not None and use.candidate.node in self.domains and self.is_inside(use, context):
+                    yield use
 
     def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
         """Search the loop `bodies`, inside the loops of ``context``, for values that are to be read from an array
@@ -336,10 +350,12 @@ class Shifts:
             work = min(self._work_at(place, use.node) for place, use in instances)
             saved = self._saved(work, count, len({place for place, _ in instances}))
             if saved > (0 if best is None else best.saved):
-                domain = self._common_candidate([use.candidate for _, use in instances])
+                known = self.domains.get(instances[0][1].candidate.node)
+                before = [] if known is None else [known]
+                domain = self._common_candidate([*before, *(use.candidate for _, use in instances)])
                 if domain is None and all(use.tests for _, use in instances):
                     tested = [replace(use.candidate, rows=(*use.candidate.rows, *use.tests)) for _, use in instances]
-                    domain = self._common_candidate(tested)
+                    domain = self._common_candidate([*before, *tested])
                 best = best if domain is None else _Candidate(saved, domain, instances)
         return best
 

@@ -211,11 +211,18 @@ class Storage:
         return done[body]
 
     def _kernel(
-        self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
+        self,
+        name: str,
+        axes: Sequence[int],
+        extents: Sequence[Affine],
+        guard: Rows,
+        body: Node,
+        box: Rows = (),
     ) -> Recursion[None]:
         """Add the kernel that sets the entries of the array `name` to `body` where ``guard`` is true, and to 0
         elsewhere. `axes` are the indices of the entry, ``extents`` the lengths of the axes. Terms of `body` that are
-        scatters, or 0 off a diagonal, get kernels of their own.
+        scatters, or 0 off a diagonal, get kernels of their own. ``box`` are further constraints that all entries
+        satisfy.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)
@@ -226,7 +233,7 @@ class Storage:
             self.entries[name] = Entry(tuple(axes), self.graph.guard(guard, body))
         # Kernels around this one may have axes in common with it.
         renamed = {v: self.names[v] for v in axes if v in self.names}
-        block = self._start_block(axes, extents, body)
+        block = self._start_block(axes, extents, body, box)
         names = tuple(self.names[v] for v in axes)
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(programs.entrywise(name, names, block.statements, value))
@@ -235,14 +242,15 @@ class Storage:
         self._locals, self._tried_locals, self._uses, self._axes = saved
         self.names.update(renamed)
 
-    def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> CodeBlock:
-        """Prepare a new kernel that computes `body` in loops over `axes`, which have the lengths `extents`, and return
-        its outermost block of code. The names and use counts of the previous kernel are reset.
+    def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node, box: Rows = ()) -> CodeBlock:
+        """Prepare a new kernel that computes `body` in loops over `axes`, which have the lengths `extents` and satisfy
+        the constraints ``box``, and return its outermost block of code. The names and use counts of the previous kernel
+        are reset.
         """
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
-        context = EnclosingLoops(tuple(axes), ranges(axes, extents))
+        context = EnclosingLoops(tuple(axes), tuple(dict.fromkeys((*ranges(axes, extents), *box))))
         if self.temporaries:
             self.shifts.search([body], context, True)
         return CodeBlock(context, frozenset(axes), uses=uses(body))
@@ -406,7 +414,7 @@ class Storage:
         if body.op == "comprehension":
             own, _, body_entry = graph.inside(body, axes)
             extents, axes, body = [*extents, *body.data], [*axes, *own], body_entry
-        yield self._kernel(name, axes, extents, guard, body)
+        yield self._kernel(name, axes, extents, guard, body, box)
         self.kept.append(programs.Array(name, tuple(self.form(extent) for extent in extents)))
         count = len(candidate.axes)
         why = f"{count} indices in place of {context.dimension} axes and loops"

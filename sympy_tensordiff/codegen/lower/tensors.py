@@ -33,6 +33,7 @@ from sympy_tensordiff.codegen.lower.materialise import (
     factorized,
     is_positive,
     is_product,
+    is_small_batch,
     solved_place,
 )
 from sympy_tensordiff.graph.contraction_order import Hints
@@ -74,18 +75,21 @@ def define_arrays(
     hints: Hints,
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
+    small_in_loops: bool = False,
 ) -> list[Definition]:
     """Return the arrays that a program stores to compute the tensors `roots`, in order of computation: each as a
     `Definition`, with a library call or a formula for its entries. ``results`` are the names of the roots' arrays,
     ``arrays`` maps tensors to arrays, ``taken`` are names in use.
 
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
-    calls share. `recurrence` returns the step for several results of one scan.
+    calls share. `recurrence` returns the step for several results of one scan. With `small_in_loops`, loops compute
+    batches of small matrix products.
     """
     if not any(root.has_tensor_ops for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
     pairs = recognise(graph, with_scaled_vectors(graph, in_pairs(graph, roots, hints)), rules=ORDERED)
-    return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken, factorizes, recurrence).found, taken)
+    work = _Definitions(graph, pairs, results, arrays, taken, factorizes, recurrence, small_in_loops)
+    return _with_shares(graph, work.found, taken)
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:
@@ -119,9 +123,12 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
     return found
 
 
-def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
+def _results_without_copies(
+    roots: Sequence[Node], arrays: Iterable[Node], is_call: Callable[[Node], bool]
+) -> dict[Node, Node]:
     """Return ``{array: result}`` for those of `arrays` that only transpose or scale the result of a library call, if
     nothing else below ``roots`` uses the result. The call can then fill the array directly, without a copy.
+    ``is_call(node)`` says whether a library computes the product `node`.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -132,7 +139,7 @@ def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> di
             (value,) = node.args
             labels, output = node.data.inputs[0], node.data.output
             permuted = len(set(labels)) == len(labels) == len(output) == len(set(output))
-            if permuted and (is_product(value) or value.op in ("inv", "cof")):
+            if permuted and (is_call(value) or value.op in ("inv", "cof")):
                 found[node] = value
     return found
 
@@ -149,16 +156,18 @@ class _Definitions:
         taken: Container[str],
         factorizes: bool,
         recurrence: RecurrenceBuilder | None,
+        small_in_loops: bool,
     ) -> None:
         self.graph = graph
+        self.small_in_loops = small_in_loops
         self.recurrence = recurrence
         self.arguments = arguments
         self.names: dict[Node, str] = {}
         for root, name in zip(roots, results, strict=True):
             if root.op != "tensor":
                 self.names.setdefault(root, name)
-        arrays = arrays_of(roots)
-        self.moved = _results_without_copies(roots, arrays)
+        arrays = arrays_of(roots, small_in_loops)
+        self.moved = _results_without_copies(roots, arrays, self.is_call)
         depths = scan_depths(roots)
         order = lambda node: (depths[node], node.op != "scan", node.id)  # noqa: E731
         ordered = sorted(arrays.difference(self.moved.values()), key=order)
@@ -259,7 +268,11 @@ class _Definitions:
                 return Apply(name, "cofactor", self.name(node.args[0]), (node.data,))
             case "cof":
                 return self.step_of_factors(name, "det", node.args[0])
-        return self.product(node, name) if is_product(node) else None
+        return self.product(node, name) if self.is_call(node) else None
+
+    def is_call(self, node: Node) -> bool:
+        """Return whether `node` is a matrix product that a library computes."""
+        return is_product(node) and not (self.small_in_loops and is_small_batch(node))
 
     def step_of_factors(self, name: str, function: str, matrix: Node) -> Apply:
         """Return the step that fills the array `name` with the `function`, such as "inv", of `matrix`. If several steps
