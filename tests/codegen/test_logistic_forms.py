@@ -105,3 +105,52 @@ def test_texts():
         "TensorComprehension((1 - sigmoid(x[p]))*sigmoid(x[p]), (p, n))",
         "TensorComprehension((y[p] - sigmoid(z[p]))*c[p], (p, n))",
     ]
+
+
+def conductance(u, w):
+    return 2 / (exp(-u) + exp(-w))
+
+
+PAIRS = {
+    "choice of two": lambda u, w: exp(u) / (exp(u) + exp(w)),
+    "harmonic mean": conductance,
+    "weighted": lambda u, w: exp(u) / (3 * exp(u) + 2 * exp(w)) ** 2,
+    "difference": lambda u, w: exp(u) / (exp(u) - 2 * exp(w)),
+    "product": lambda u, w: conductance(u, w) * conductance(w, u / 2),
+    "flow": lambda u, w: conductance(u, w) * (u - w) - conductance(u, 0 * w),
+}
+FAR = [(0, 0), (1, -1), (690, 700), (-690, -700), (800, 100), (-800, 3), (-750, -760), (1000, -1000), (30, -700)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", PAIRS)
+def test_quotients_by_sums_of_two_exponentials(name, dtype):
+    """Value and gradient, wherever the value and the result are in range."""
+    a, b = sympy.symbols("a b", real=True)
+    form = PAIRS[name]
+    exact = [sympy.lambdify((a, b), f, "mpmath") for f in (form(a, b), *(sympy.diff(form(a, b), s) for s in (a, b)))]
+    total = td.IndexedSum(form(x[i], y[i]), (i, 0, n - 1))
+    kernel = td.lambdify(
+        (x, y), (td.TensorComprehension(form(x[i], y[i]), (i, n)), *td.gradient(total, (x, y))), "llvm"
+    )
+    first, second = np.array([pair for pair in FAR if max(map(abs, pair)) < (2000 if dtype == np.float64 else 80)]).T
+    found = kernel(first.astype(dtype), second.astype(dtype))
+    limits = np.finfo(dtype)
+    tested = 0
+    for place, (one, other) in enumerate(zip(first, second, strict=True)):
+        with mpmath.workdps(900):
+            expected = [mpmath.re(f(mpmath.mpf(int(one)), mpmath.mpf(int(other)))) for f in exact]
+        if abs(expected[0]) < float(limits.max):
+            for result, value in zip(found, expected, strict=True):
+                if abs(value) < float(limits.max):
+                    tested += 1
+                    size = max(1, abs(one), abs(other))
+                    error = 8 * size * float(limits.eps) * abs(value) + 4 * float(limits.tiny)
+                    assert abs(mpmath.mpf(float(result[place])) - value) <= error, (one, other)
+    assert tested >= 6
+
+
+def test_exponentials_of_quotients_are_shared():
+    total = td.IndexedSum(conductance(x[i], x[i + 1]) * (y[i + 1] - y[i]) ** 2, (i, 0, n - 2))
+    text = td.generate_code((x, y), (total, *td.gradient(total, (x, y))), "numba")
+    assert "maximum(" not in text  # no shifts

@@ -12,6 +12,7 @@ logarithm, or in a product with the inverse of a sum, is split into ``exp(shift)
 and the logarithm of it is ``shift + log(rest)``. That of a sum ``1 + u`` is ``log1p(u)`` unless u is large. ``M``
 counts as 0 where it is infinite, as it is over an empty range. ``Sum_k exp(a(i, k) + b(k, j))`` is a product of
 matrices, of ``exp(a - max a)`` and ``exp(b - max b)``; where that underflows, it is computed as above.
+``exp(u)/(exp(u) + exp(v))``, a share of two terms, is ``1/(1 + exp(v - u))`` and needs no maximum.
 
 A sum that is neither a divisor nor the argument of a logarithm is unchanged.
 """
@@ -152,6 +153,10 @@ class Exponentials:
                 entry: Node = yield self._as_product(node.args[0], whole)
                 return entry
         if node.op == "mul":
+            apart = self._with_shares(node)
+            if apart is not node:
+                parted: Node = yield self.final(apart)
+                return parted
             spread = yield self._spread(node)
             if spread is not node:
                 result: Node = yield self.final(spread)
@@ -203,6 +208,52 @@ class Exponentials:
     def sum_of(self, shift: Mapping[Node, Any]) -> Node:
         """Return ``sum(factor*node)`` as a node, for a dictionary ``shift`` from nodes to factors."""
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
+
+    def _with_shares(self, node: Node) -> Node:
+        """Return the product `node` with each ``exp(u)/(exp(u) + c*exp(v))`` in it as ``1/(1 + c*exp(v - u))``, which
+        overflows nowhere. A factor ``exp(u)`` is multiplied into an addition of terms that are divided by such sums:
+        ``exp(u)*(a/(exp(u) + exp(v))**2 + ...)``. Other products are unchanged.
+        """
+        graph = self.graph
+        for exponential in [factor for factor in node.args if is_call(factor, sympy.exp)]:
+            others = [factor for factor in node.args if factor is not exponential]
+            for place, factor in enumerate(others):
+                terms = [
+                    self._term_with_share(exponential, term)
+                    for term in (factor.args if factor.op == "add" else (factor,))
+                ]
+                found = [term for term in terms if term is not None]
+                if len(found) == len(terms):
+                    return graph.mul((*others[:place], graph.add(found), *others[place + 1 :]))
+        return node
+
+    def _term_with_share(self, exponential: Node, term: Node) -> Node | None:
+        """Return the product ``exponential*term`` with a share in place of a divisor of `term` that contains
+        ``exponential`` (see `_share_of`); None if there is no such divisor.
+        """
+        factors = list(self.graph.factors(term))
+        for place, factor in enumerate(factors):
+            if (share := self._share_of(exponential, factor)) is not None:
+                return self.graph.mul((*factors[:place], share, *factors[place + 1 :]))
+        return None
+
+    def _share_of(self, exponential: Node, divisor: Node) -> Node | None:
+        """Return the product of ``exponential``, ``exp(u)``, and ``divisor``, a negative power of ``a*exp(u) +
+        b*exp(v)``, as ``1/(a + b*exp(v - u))`` times the other powers of the sum. Return None for another divisor.
+        """
+        graph = self.graph
+        if divisor.op != "pow" or divisor.args[1].op != "const" or not divisor.args[1].data <= -1:
+            return None
+        total, power = divisor.args[0], divisor.args[1].data
+        terms = [graph.split_view(term) for term in total.args] if total.op == "add" else []
+        if len(terms) != 2 or not all(is_call(core, sympy.exp) for _, core in terms):
+            return None
+        if exponential not in (own := [core for _, core in terms]):
+            return None
+        (a, _), (b, other) = terms if own[0] is exponential else terms[::-1]
+        above = graph.add((other.args[0], graph.neg(exponential.args[0])))
+        ratio = graph.add((graph.const(a), graph.scale(b, graph.call(sympy.exp, (above,)))))
+        return graph.mul((graph.pow(ratio, graph.const(-1)), graph.pow(total, graph.const(power + 1))))
 
     def _spread(self, node: Node) -> Recursion[Node]:
         """Return the product `node` multiplied out over its first sum that has an exponential behind a guard: ``a*(b +
