@@ -11,6 +11,7 @@ from as_python import as_python
 from every import every
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.lower import materialise
 
 SIZES = {"i": 3, "j": 4, "k": 5, "l": 2, "a": 6, "b": 7, "c": 3, "d": 2}
 
@@ -31,7 +32,8 @@ def operands(spec):
 
 @every("spec", [*PRODUCTS])
 @every("factor", [1, -3])
-def test_product(spec, factor):
+def test_product(monkeypatch, spec, factor):
+    monkeypatch.setattr(materialise, "MAX_SMALL_PRODUCT", 0)
     source = compared(spec, factor)
     assert len(re.findall(r"np\.dot\(", source)) == 1
     assert len(re.findall(r"(?:_ordered|product) = np\.empty", source)) == PRODUCTS[spec]

@@ -25,7 +25,7 @@ from math import prod
 from typing import Any
 
 import sympy
-from sympy.codegen.cfunctions import log1p
+from sympy.codegen.cfunctions import expm1, log1p
 
 from sympy_tensordiff.codegen.lower.masked_exponentials import CommonScale, ScaleChoices, common_scale
 from sympy_tensordiff.functions.table import record_of
@@ -126,6 +126,8 @@ class Exponentials:
         self.common: dict[Node, CommonScale] = {}
         """For each shift that the sums over selected terms have in common: the scale of all terms."""
         self.choices = ScaleChoices(graph)
+        self.shares: set[Node] = set()
+        """The shares of one of two exponentials, ``1/(a + b*exp(v - u))``, which need no scale."""
 
     # -------------------------------------------------------------- values as they are computed
 
@@ -211,49 +213,69 @@ class Exponentials:
 
     def _with_shares(self, node: Node) -> Node:
         """Return the product `node` with each ``exp(u)/(exp(u) + c*exp(v))`` in it as ``1/(1 + c*exp(v - u))``, which
-        overflows nowhere. A factor ``exp(u)`` is multiplied into an addition of terms that are divided by such sums:
-        ``exp(u)*(a/(exp(u) + exp(v))**2 + ...)``. Other products are unchanged.
+        overflows nowhere. Other products are unchanged.
+
+        Additions are multiplied out if that gives each of their terms a share: ``exp(u)*(a/(exp(u) + exp(v))**2 +
+        ...)`` and ``(a*exp(u) + b*exp(v))/(exp(u) + exp(v))``.
         """
         graph = self.graph
-        for exponential in [factor for factor in node.args if is_call(factor, sympy.exp)]:
-            others = [factor for factor in node.args if factor is not exponential]
+        for one in [arg for arg in node.args if is_call(arg, sympy.exp) or self._is_divisor(arg)]:
+            others = [factor for factor in node.args if factor is not one]
             for place, factor in enumerate(others):
                 terms = [
-                    self._term_with_share(exponential, term)
-                    for term in (factor.args if factor.op == "add" else (factor,))
+                    self._term_with_share(one, term) for term in (factor.args if factor.op == "add" else (factor,))
                 ]
                 found = [term for term in terms if term is not None]
                 if len(found) == len(terms):
                     return graph.mul((*others[:place], graph.add(found), *others[place + 1 :]))
         return node
 
-    def _term_with_share(self, exponential: Node, term: Node) -> Node | None:
-        """Return the product ``exponential*term`` with a share in place of a divisor of `term` that contains
-        ``exponential`` (see `_share_of`); None if there is no such divisor.
+    def _term_with_share(self, one: Node, term: Node) -> Node | None:
+        """Return the product ``one*term`` with a share (see `_share_of`) in place of ``one`` and a factor of `term`: an
+        exponential and a divisor that contains it, in either order. None if there is no such factor.
         """
         factors = list(self.graph.factors(term))
         for place, factor in enumerate(factors):
-            if (share := self._share_of(exponential, factor)) is not None:
+            pair = (one, factor) if is_call(one, sympy.exp) else (factor, one)
+            if (share := self._share_of(*pair)) is not None:
                 return self.graph.mul((*factors[:place], share, *factors[place + 1 :]))
         return None
 
+    def _is_divisor(self, node: Node) -> bool:
+        """Return whether `node` is a negative power of a sum ``a*exp(u) + b*exp(v)``."""
+        if node.op != "pow" or node.args[1].op != "const" or not node.args[1].data <= -1 or node.args[0].op != "add":
+            return False
+        terms = [self.graph.split_view(term)[1] for term in node.args[0].args]
+        return len(terms) == 2 and all(is_call(core, sympy.exp) for core in terms)
+
     def _share_of(self, exponential: Node, divisor: Node) -> Node | None:
-        """Return the product of ``exponential``, ``exp(u)``, and ``divisor``, a negative power of ``a*exp(u) +
-        b*exp(v)``, as ``1/(a + b*exp(v - u))`` times the other powers of the sum. Return None for another divisor.
+        """Return the product of ``exponential``, ``exp(u + w)``, and ``divisor``, a negative power of ``a*exp(u) +
+        b*exp(v)``, as ``exp(w)/(a + b*exp(v - u))`` times the other powers of the sum. Return None if ``divisor`` is
+        no such power, or the terms of u are not among those of the exponent.
         """
         graph = self.graph
-        if divisor.op != "pow" or divisor.args[1].op != "const" or not divisor.args[1].data <= -1:
+        if not is_call(exponential, sympy.exp) or not self._is_divisor(divisor):
             return None
         total, power = divisor.args[0], divisor.args[1].data
-        terms = [graph.split_view(term) for term in total.args] if total.op == "add" else []
-        if len(terms) != 2 or not all(is_call(core, sympy.exp) for _, core in terms):
+        terms = [graph.split_view(term) for term in total.args]
+        whole = _terms_of(exponential.args[0])
+        contained = [n for n, (_, core) in enumerate(terms) if _terms_of(core.args[0]) <= whole]
+        if not contained:
             return None
-        if exponential not in (own := [core for _, core in terms]):
-            return None
-        (a, _), (b, other) = terms if own[0] is exponential else terms[::-1]
-        above = graph.add((other.args[0], graph.neg(exponential.args[0])))
-        ratio = graph.add((graph.const(a), graph.scale(b, graph.call(sympy.exp, (above,)))))
-        return graph.mul((graph.pow(ratio, graph.const(-1)), graph.pow(total, graph.const(power + 1))))
+        place = max(contained, key=lambda n: len(_terms_of(terms[n][1].args[0])))
+        (a, own), (b, other) = terms[place], terms[1 - place]
+        above = graph.add((other.args[0], graph.neg(own.args[0])))
+        # Of two equal exponents, the difference keeps its digits as expm1.
+        ratio = (
+            graph.scale(b, graph.call(expm1, (above,)))
+            if a == -b
+            else graph.add((graph.const(a), graph.scale(b, graph.call(sympy.exp, (above,)))))
+        )
+        share = graph.pow(ratio, graph.const(-1))
+        self.shares.add(share)
+        rest = graph.add((exponential.args[0], graph.neg(own.args[0])))
+        factors = [share, graph.pow(total, graph.const(power + 1))]
+        return graph.mul(factors if graph.is_zero(rest) else (graph.call(sympy.exp, (rest,)), *factors))
 
     def _spread(self, node: Node) -> Recursion[Node]:
         """Return the product `node` multiplied out over its first sum that has an exponential behind a guard: ``a*(b +
@@ -329,6 +351,8 @@ class Exponentials:
         """Return `node` as ``exp(shift)*rest`` if exponentials in it may overflow and can be scaled; else with the
         shift 0 and the rewritten `node` as the rest.
         """
+        if node in self.shares:
+            return Scaled({}, (yield self.final(node)))
         found: Scaled = yield self._rule(node)
         is_closed = found.degree == 0 or found.grows
         if found.shift and not ((found.is_quotient or found.bounded) and is_closed):
@@ -346,7 +370,8 @@ class Exponentials:
         if node.op == "pow" and node.args[1].op == "const":
             found = yield self._root(node)
         elif node.op == "mul":
-            found = yield self._product(node)
+            apart = self._with_shares(node)
+            found = yield (self._product(node) if apart is node else self.scaled(apart))
         elif node.op == "sum":
             found = yield self._sum(node)
         elif node.op == "add":
@@ -545,6 +570,11 @@ class Exponentials:
             return far
         is_near = graph.compare("lt", excess, graph.const(_LARGE_VALUE))
         return graph.select(is_near, graph.call(log1p, (excess,)), far)
+
+
+def _terms_of(exponent: Node) -> frozenset[Node]:
+    """Return the terms of an addition; of another node, the node itself."""
+    return frozenset(exponent.args if exponent.op == "add" else (exponent,))
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:

@@ -169,6 +169,9 @@ class Shifts:
     """The nodes that read stored values, with their uses."""
     domains: dict[Node, StorageCandidate] = field(default_factory=dict)
     """Where all uses of a value need it, by the node of the candidate."""
+    box: Rows = ()
+    """Constraints that all entries of the array satisfy whose loops are searched, beyond its extents: an extent
+    ``max(0, n - 2)`` says nothing about n."""
     products: dict[Node, list[Node]] = field(default_factory=dict)
     """The products of several factors that stored values replace, by the products that contain them."""
     _common_factors: list[frozenset[tuple[int, int]]] = field(default_factory=list)
@@ -291,7 +294,7 @@ class Shifts:
         """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
-        known = (*self.planner.facts, *context.rows)
+        known = (*self.planner.facts, *context.rows, *self.box)
         return all(is_implied(row.substitute(forms), known) for row in domain.rows)
 
     def _most_saving_value(

@@ -224,7 +224,7 @@ class Storage:
         scatters, or 0 off a diagonal, get kernels of their own. ``box`` are further constraints that all entries
         satisfy.
         """
-        saved = self._locals, self._tried_locals, self._uses, self._axes
+        saved = self._locals, self._tried_locals, self._uses, self._axes, self.shifts.box
         rows = ranges(axes, extents)
         scatters = bool(self.graph.integers)
         body, parts = split_scatters(self.graph, axes, rows, guard, body, self.temporaries) if scatters else (body, [])
@@ -239,18 +239,19 @@ class Storage:
         self.kernels.append(programs.entrywise(name, names, block.statements, value))
         for number, part in enumerate((*parts, *diagonals), 1):
             yield self._scatter(name, number, part)
-        self._locals, self._tried_locals, self._uses, self._axes = saved
+        self._locals, self._tried_locals, self._uses, self._axes, self.shifts.box = saved
         self.names.update(renamed)
 
     def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node, box: Rows = ()) -> CodeBlock:
-        """Prepare a new kernel that computes `body` in loops over `axes`, which have the lengths `extents` and satisfy
-        the constraints ``box``, and return its outermost block of code. The names and use counts of the previous kernel
-        are reset.
+        """Prepare a new kernel that computes `body` in loops over `axes`, which have the lengths `extents` and also
+        satisfy the constraints ``box``, and return its outermost block of code. The names and use counts of the
+        previous kernel are reset.
         """
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
-        context = EnclosingLoops(tuple(axes), tuple(dict.fromkeys((*ranges(axes, extents), *box))))
+        context = EnclosingLoops(tuple(axes), ranges(axes, extents))
+        self.shifts.box = box
         if self.temporaries:
             self.shifts.search([body], context, True)
         return CodeBlock(context, frozenset(axes), uses=uses(body))
