@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.lower.accurate_entries import with_accurate_entrie
 from sympy_tensordiff.codegen.lower.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.lower.carries import repeated_carries, with_running_sums
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
+from sympy_tensordiff.codegen.lower.data_tests import with_tests_as_choices
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
@@ -354,6 +355,7 @@ def _in_loop_form(
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
         tight = separated_sums(graph, tight, lambda *part: numbered(lowering.planner, *part) in known)
+        tight = with_tests_as_choices(graph, tight) if options.rows else tight
         tight, shared = ordered_sums(graph, lowering.planner, tight)
         lowering.repeated = known | shared
     return list(tight)

@@ -1,0 +1,66 @@
+"""Tests of data in sums become choices, ``Sum_i [kind[i] == 0]*f(i)`` the sum of ``f(i) if kind[i] == 0 else 0``.
+
+The sum then runs over the plain range of its indices, as sums without tests do: loops over the same range are joined,
+rows are read in memory order, and compilers make vectors of a cheap choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.graph.interning import breadth_first, outside_of_binders
+from sympy_tensordiff.graph.nodes import Graph, Node, rewritten
+from sympy_tensordiff.integer.affine import Constraint
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
+from sympy_tensordiff.integer.rows import Rows
+
+
+def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """Return `roots` with conditions on data in sums and guards, such as ``kind[i] == 0``, as choices between a value
+    and 0. Conditions stay where the value reads at indices that are data, since they may keep these in bounds.
+    """
+    if not graph.integers:
+        return list(roots)
+
+    def with_choice(node: Node) -> Node:
+        """Return a sum or guard with its conditions on data as a choice; other nodes are unchanged."""
+        if node.op != "sum":
+            return node
+        variables, rows, body = graph.open(node)
+        tests = tuple([row for row in rows if _tests_data(row)])
+        around = tuple([row for row in rows if row not in tests])
+        if body.op == "guard" and all(map(_tests_data, body.data)):
+            tests, body = (*tests, *body.data), body.args[0]
+        if not tests or _reads_at_data(body):
+            return node
+        return graph.sum(variables, around, graph.select(_condition(graph, tests), body, graph.zero))
+
+    return rewritten(graph, roots, with_choice)
+
+
+def _tests_data(row: Constraint) -> bool:
+    """Return whether `row` compares an entry of an integer array with an expression in sizes and other entries, and not
+    with an index: ``y[i] >= 1``, not ``y[i] == j``.
+    """
+    found = list(row.form.variables())
+    others = [v for v in found if not isinstance(v, IndirectIndex)]
+    return row.kind in ("ge", "eq") and len(others) < len(found) and all(isinstance(v, int) and v >= 0 for v in others)
+
+
+def _reads_at_data(value: Node) -> bool:
+    """Return whether `value` reads at indices that are data, such as ``x[y[i] - 1]``: conditions on data may be what
+    keeps these in bounds. Reads in inner sums are not examined.
+    """
+    parts = breadth_first(value, outside_of_binders)
+    return any(part.op == "read" and data_entries(part.data) for part in parts)
+
+
+def _condition(graph: Graph, rows: Rows) -> Node:
+    """Return the condition node that is true where all of ``rows`` hold."""
+    tests = [
+        graph.compare("eq", graph.index(row.form), graph.zero)
+        if row.kind == "eq"
+        else graph.compare("le", graph.zero, graph.index(row.form))
+        for row in rows
+    ]
+    return tests[0] if len(tests) == 1 else graph.logic("and", tests)
