@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import sympy
 from sympy import Ne, Piecewise, exp, sqrt
 
 import sympy_tensordiff as td
@@ -116,3 +117,52 @@ def test_terms_that_are_not_needed_may_be_infinite():
         quotients = given[None] / (given[:, None] - given[None])
     np.fill_diagonal(quotients, 0)
     np.testing.assert_allclose(compiled(given), quotients.sum(1), rtol=1e-13)
+
+
+labels = td.TensorSymbol("labels", n, dtype=int)
+y = td.TensorSymbol("y", n)
+
+
+def functions_of_some():
+    rows = Sum(Piecewise((sqrt(x[i] / y[i]) * w[i, j], Ne(labels[i], 2)), (0, True)), over(i))
+    total = Sum(Piecewise((sympy.log(x[i]), labels[i] >= 1), (0, True)), over(i))
+    products = Sum(x[i] * y[i] * sympy.KroneckerDelta(1, labels[i]), over(i))
+    return (labels, x, y, w), (Entries(rows, (j, n)), total + products)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "numba"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_terms_that_integers_select(backend, dtype):
+    """Where a term is not selected, its functions may be undefined."""
+    compiled = td.lambdify(*functions_of_some(), backend)
+    limits = {"rtol": 1e-12, "atol": 1e-12} if dtype == "float64" else {"rtol": 1e-4, "atol": 1e-5}
+    for size in (1, 2, 3, 4, 7, 8, 9, 33):
+        rng = np.random.default_rng(size)
+        chosen = rng.integers(0, 3, 2 * size)[::2]
+        first, second = rng.uniform(0.5, 2, (2, size)).astype(dtype)
+        second[chosen == 2] = 0
+        matrix = np.asfortranarray(rng.normal(size=(size, size)).astype(dtype))
+        needed = chosen != 2
+        with np.errstate(all="ignore"):
+            rows, total = compiled(chosen, first, second, matrix)
+        np.testing.assert_allclose(rows, np.sqrt(first[needed] / second[needed]) @ matrix[needed], **limits)
+        first[chosen < 1] = -1
+        with np.errstate(all="ignore"):
+            _, total = compiled(chosen, first, second, matrix)
+        expected = np.log(first[chosen >= 1]).sum() + (first * second)[chosen == 1].sum()
+        np.testing.assert_allclose(total, expected, **limits)
+
+
+def test_sums_that_integers_select_read_rows():
+    """Equations with data are no tests of loops: the loop over the axis of the result is inside of those over terms."""
+    rows = [Sum(w[i, j] * sympy.KroneckerDelta(number, labels[i]), over(i)) for number in (0, 1)]
+    text = td.generate_code((labels, w), Entries(rows[0] * rows[1], (j, n)), "numba")
+    assert len(re.findall(r"for i\w* in range.*\n.*labels.*\n +for j in range", text)) == 2
+
+
+def test_integers_select_in_vectors():
+    args, _ = functions_of_some()
+    total = Sum(Piecewise((y[i] / (1 + x[i]), Ne(labels[i], 2)), (0, True)), over(i))
+    text = machine_text(args, total)
+    assert quotients_and_roots(text)[0]
+    assert "llvm.masked.load" not in text
