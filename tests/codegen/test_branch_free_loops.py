@@ -166,3 +166,13 @@ def test_integers_select_in_vectors():
     text = machine_text(args, total)
     assert quotients_and_roots(text)[0]
     assert "llvm.masked.load" not in text
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_ranges_that_begin_at_data(backend):
+    """The start of a range is no test of data."""
+    value = Sum(x[j] * (1 + y[i]), (j, labels[i], n - 1), over(i)) + Sum(x[j], (j, 0, labels[0]))
+    compiled = td.lambdify((labels, x, y), value, backend)
+    chosen, first, second = np.array([2, 0, 5, 1, 3]), np.arange(5.0), np.arange(5.0) ** 2
+    expected = sum(first[start:].sum() * (1 + one) for start, one in zip(chosen, second, strict=True))
+    assert compiled(chosen, first, second) == expected + first[:3].sum()

@@ -27,9 +27,9 @@ def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         if node.op != "sum":
             return node
         variables, rows, body = graph.open(node)
-        tests = tuple([row for row in rows if _tests_data(row)])
+        tests = tuple([row for row in rows if _tests_data(row, variables)])
         around = tuple([row for row in rows if row not in tests])
-        if body.op == "guard" and all(map(_tests_data, body.data)):
+        if body.op == "guard" and all(_tests_data(row, variables) for row in body.data):
             tests, body = (*tests, *body.data), body.args[0]
         if not tests or _reads_at_data(body):
             return node
@@ -38,13 +38,17 @@ def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     return rewritten(graph, roots, with_choice)
 
 
-def _tests_data(row: Constraint) -> bool:
+def _tests_data(row: Constraint, variables: Sequence[int]) -> bool:
     """Return whether `row` compares an entry of an integer array with an expression in sizes and other entries, and not
-    with an index: ``y[i] >= 1``, not ``y[i] == j``.
+    with an index: ``y[i] >= 1``, not ``y[i] == j``. ``variables`` are indices; those bound further out are negative.
     """
     found = list(row.form.variables())
     others = [v for v in found if not isinstance(v, IndirectIndex)]
-    return row.kind in ("ge", "eq") and len(others) < len(found) and all(isinstance(v, int) and v >= 0 for v in others)
+    return (
+        row.kind in ("ge", "eq")
+        and len(others) < len(found)
+        and all(isinstance(v, int) and v >= 0 and v not in variables for v in others)
+    )
 
 
 def _reads_at_data(value: Node) -> bool:
