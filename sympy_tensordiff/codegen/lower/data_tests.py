@@ -39,9 +39,11 @@ def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _tests_data(row: Constraint, variables: Sequence[int]) -> bool:
-    """Return whether `row` compares an entry of an integer array with an expression in sizes and other entries, and not
-    with an index: ``y[i] >= 1``, not ``y[i] == j``. ``variables`` are indices; those bound further out are negative.
+    """Return whether `row` compares an entry of an integer array at indices in `variables` with an expression in sizes
+    and other entries, and not with an index: ``y[i] >= 1``, not ``y[i] == j``. Indices bound further out are negative.
     """
+    if row.form.atoms().isdisjoint(variables):
+        return False  # the same in all iterations
     found = list(row.form.variables())
     others = [v for v in found if not isinstance(v, IndirectIndex)]
     return (
