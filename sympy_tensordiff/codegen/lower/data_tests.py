@@ -39,17 +39,17 @@ def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _tests_data(row: Constraint, variables: Sequence[int]) -> bool:
-    """Return whether `row` compares an entry of an integer array at indices in `variables` with an expression in sizes
-    and other entries, and not with an index: ``y[i] >= 1``, not ``y[i] == j``. Indices bound further out are negative.
+    """Return whether `row` compares one entry of an integer array, at indices in `variables`, with an expression in
+    sizes, such as ``y[i] >= 1``. ``y[i] == j`` and ``y[i] == y[p]`` are relations between indices, for which sums have
+    better forms.
     """
-    if row.form.atoms().isdisjoint(variables):
-        return False  # the same in all iterations
-    found = list(row.form.variables())
-    others = [v for v in found if not isinstance(v, IndirectIndex)]
-    return (
-        row.kind in ("ge", "eq")
-        and len(others) < len(found)
-        and all(isinstance(v, int) and v >= 0 and v not in variables for v in others)
+    entries = [v for v in row.form.variables() if isinstance(v, IndirectIndex)]
+    plain = [v for v in row.form.variables() if not isinstance(v, IndirectIndex)]
+    if row.kind not in ("ge", "eq") or len(entries) != 1 or entries[0].atoms().isdisjoint(variables):
+        return False
+    # Indices that are bound further out are negative.
+    return all(v in variables or v >= 0 for v in entries[0].atoms()) and all(
+        isinstance(v, int) and v >= 0 and v not in variables for v in plain
     )
 
 
