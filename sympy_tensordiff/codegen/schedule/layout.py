@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.codegen.ir.walk import Around, all_names, loads, loops, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.codegen.schedule.rows import (
     MAX_UNROLLED_STEPS,
     SHORT,
@@ -77,11 +77,12 @@ def _with_sums_along_rows(program: Program) -> Program:
     """
     prover = Prover(program)
     taken = all_names(program)
+    own = frozenset(array.name for array in program.temporaries)
     arrays: list[Array] = []
     notes: list[str] = []
     steps: list[Step] = []
     for step in program.kernels:
-        order = _order_for_rows(step, prover) if type(step) is Kernel else None
+        order = _order_for_rows(step, prover, own) if type(step) is Kernel else None
         if order is None or not isinstance(step, Kernel):
             steps.append(step)
             continue
@@ -98,13 +99,23 @@ def _with_sums_along_rows(program: Program) -> Program:
     return program.with_steps(steps, new=arrays, notes=notes) if arrays else program
 
 
-def _order_for_rows(kernel: Kernel, prover: Prover) -> list[int] | None:
+def _order_for_rows(kernel: Kernel, prover: Prover, own: AbstractSet[str]) -> list[int] | None:
     """Return the order of the axes of `kernel`, whose last ones are short, in which its sums read contiguous memory:
-    the last long axis at the end. None if the last axis is long, or if that order does not make more reads contiguous.
+    the last long axis at the end. None if the last axis is long, if that order does not make more reads contiguous, or
+    if only the arrays ``own``, which can be stored in another order, are read down their columns.
     """
     box = kernel.box(prover.shapes)
     long = [n for n, length in enumerate(box) if not is_short(length)]
-    if not long or long[-1] == len(box) - 1 or kernel.entry not in [s.target for s in kernel.body[-1:] if isinstance(s, Set)]:
+    last = kernel.body[-1] if kernel.body else None
+    if not long or long[-1] == len(box) - 1 or not isinstance(last, Set) or last.target != kernel.entry:
+        return None
+    columns = {
+        load.array
+        for loop in loops(kernel.body)
+        for load in loads(loop.body)
+        if any(loop.variable in form.atoms() for form in load.index[:-1])
+    }
+    if columns <= own:
         return None
     order = _axes_with_last(long[-1], len(box))
     return order if sums_plan(replace(kernel, axes=_permuted(kernel.axes, order)), prover, box[long[-1]]) else None
