@@ -109,11 +109,12 @@ def _order_for_rows(kernel: Kernel, prover: Prover, own: AbstractSet[str]) -> li
     last = kernel.body[-1] if kernel.body else None
     if not long or long[-1] == len(box) - 1 or not isinstance(last, Set) or last.target != kernel.entry:
         return None
+    row = kernel.axes[long[-1]]
     columns = {
         load.array
         for loop in loops(kernel.body)
         for load in loads(loop.body)
-        if any(loop.variable in form.atoms() for form in load.index[:-1])
+        if any(loop.variable in form.atoms() for form in load.index[:-1]) and row in load.index[-1].atoms()
     }
     if columns <= own:
         return None
