@@ -118,9 +118,12 @@ def test_powers_that_several_loops_need_are_computed_once():
 
 def test_factors_of_both_indices_stay_under_the_condition():
     """They may be infinite on the diagonal, for each t."""
-    total = Sum(Piecewise((pop[j] / (X[i, t] - X[j, t]), Ne(i, j)), (0, True)), over(j, n))
-    arguments, results = (X, pop), Entries(total, (i, n), (t, m))
-    assert not products_of(arguments, results)
-    x, weights = np.random.default_rng(0).normal(size=(5, 3)), np.arange(1.0, 6)
+    s = td.indices("s")
+    Y = td.TensorSymbol("Y", (n, m))
+    total = Sum(Piecewise((Y[j, s] / (X[i, t] - X[j, t]), Ne(i, j)), (0, True)), over(j, n))
+    arguments, results = (X, Y), Entries(total, (i, n), (t, m), (s, m))
+    assert len(products_of(arguments, results)) == 1
+    x, y = np.random.default_rng(0).normal(size=(2, 5, 3))
     gaps = np.where(np.eye(5)[:, :, None] > 0, np.inf, x[:, None] - x)
-    np.testing.assert_allclose(td.lambdify(arguments, results, "llvm")(x, weights), (weights[:, None] / gaps).sum(1))
+    wanted = np.einsum("js,ijt->its", y, 1 / gaps)
+    np.testing.assert_allclose(td.lambdify(arguments, results, "llvm")(x, y), wanted, rtol=1e-12)
