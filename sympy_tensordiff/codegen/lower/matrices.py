@@ -34,6 +34,7 @@ from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function
 from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, index_forms, is_never_empty, is_rounded
 from sympy_tensordiff.codegen.lower.temporaries import Storage
+from sympy_tensordiff.graph.index_tests import is_index_choice, unequal_forms
 from sympy_tensordiff.graph.interning import Number, Recursion
 from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -69,9 +70,10 @@ class Matrices(Storage):
         the remaining indices. None if `node` has no matrix product, or if plain loops are as fast. `context` has the
         loops around.
         """
-        if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
+        is_product = node.args[0].op == "mul" or _is_without_diagonal(node.args[0])
+        if not self.library or not (is_product or node.args[0].op == "add") or self._is_excluded(node):
             return None
-        for split in self._splits(node, context) if node.args[0].op == "mul" else ():
+        for split in self._splits(node, context) if is_product else ():
             chosen = self._chosen(split)
             product = None if chosen is None else (yield self._product_of(*chosen))
             if chosen is not None and product is not None:
@@ -186,7 +188,7 @@ class Matrices(Storage):
         around = [row.substitute(values) for row in inside.rows]
         around += [row.substitute(values) for q in names for row in q.definition()]
         rounded = frozenset[int]().union(*(q.atoms() for q in names))
-        factors = graph.factors(graph.substitute(body, values))
+        factors = self._factors(graph.substitute(body, values))
         used = frozenset[int]().union(*(factor.free for factor in factors))
         # A variable that no factor depends on is not a label, and only multiplies the result.
         bounds = [row for row in rows if slant is None or row != slant.bound]
@@ -206,6 +208,20 @@ class Matrices(Storage):
             {v: Affine.variable(q) for q, v in names.items()},
             slant=slant,
         )
+
+    def _factors(self, body: Node) -> list[Node]:
+        """Return the factors of `body`, a product. In a product under a condition ``i != j``, those that depend on both
+        i and j become one factor that is 0 on the diagonal; the others, which are also needed off the diagonal, are
+        left as they are.
+        """
+        graph = self.graph
+        if not _is_without_diagonal(body):
+            return list(graph.factors(body))
+        (form,) = unequal_forms(body.args[0])
+        factors = graph.factors(body.args[1])
+        inside = [factor for factor in factors if form.atoms() <= factor.free]
+        outside = [factor for factor in factors if not form.atoms() <= factor.free]
+        return [graph.tested(body.args[0], graph.mul(inside)), *outside]
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
         """Whether the variable `v` can be the axis of an array: its constraints in ``rows`` are inequalities that
@@ -546,3 +562,11 @@ class Matrices(Storage):
             if split.outer_variables
             else graph.guard(split.rows, body)
         )
+
+
+def _is_without_diagonal(node: Node) -> bool:
+    """Whether `node` is a product under the only condition ``i != j``, with two indices i and j that may be shifted."""
+    if not is_index_choice(node) or node.args[1].op != "mul":
+        return False
+    forms = unequal_forms(node.args[0])
+    return len(forms) == 1 and all(len(form.atoms()) == 2 and form.atoms() <= node.args[1].free for form in forms)

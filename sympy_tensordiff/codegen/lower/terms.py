@@ -18,7 +18,7 @@ import sympy
 from sympy_tensordiff.codegen.lower.carries import chain_factor, is_rescaled
 from sympy_tensordiff.codegen.lower.functions import is_user_function
 from sympy_tensordiff.codegen.lower.loop_order import is_short_range
-from sympy_tensordiff.codegen.lower.materialise import is_dear
+from sympy_tensordiff.codegen.lower.materialise import is_dear, is_general_power
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
@@ -392,8 +392,8 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
     """Return the costly calls below `roots` that several loops evaluate and that contain a sum, such as ``exp(Sum
-    ...)``. With `large`, include calls that depend on more indices than each array that they read. Calls only in
-    branches of the selects `choices` do not count.
+    ...)``, or that are powers of entries. With `large`, include calls that depend on more indices than each array that
+    they read. Calls only in branches of the selects `choices` do not count.
 
     Only one branch of a stored select is computed. In the result, indices have standard names.
     """
@@ -408,7 +408,7 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
     for node in dict.fromkeys(part for root in roots for part in breadth_first(root, always)):
         if node.op in BINDERS:
             calls = [part for part in _nodes_in_body(node) if is_dear(part) and not is_user_function(part)]
-            calls = [call for call in calls if call.height or (large and not _is_no_larger(call))]
+            calls = [call for call in calls if call.height or _is_worth_storing(call, large)]
             outer = [v for v in node.free if v < 0]
             if any(is_rescaled(planner.graph, node, v) for v in outer):
                 calls = []  # the sum goes on from entry to entry, with one call for each
@@ -531,6 +531,13 @@ def _is_long_sum(graph: Graph, part: Node) -> bool:
     """
     variables, rows, _ = graph.open(part)
     return not all(is_short_range(rows, v) for v in variables)
+
+
+def _is_worth_storing(call: Node, large: bool) -> bool:
+    """Return whether the values of `call`, of entries, are stored if several loops need them: where the call depends on
+    more indices than each array that it reads, only with ``large``; else powers, which take longer than other calls.
+    """
+    return is_general_power(call) if _is_no_larger(call) else large
 
 
 def _is_no_larger(call: Node) -> bool:

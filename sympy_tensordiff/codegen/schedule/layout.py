@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.facts import Prover
-from sympy_tensordiff.codegen.ir.loops import If, Loop, Statement, accumulator, add
+from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, accumulator, add
 from sympy_tensordiff.codegen.ir.programs import (
     Array,
     ContractionStep,
@@ -34,7 +35,7 @@ from sympy_tensordiff.codegen.ir.programs import (
 )
 from sympy_tensordiff.codegen.ir.rename import reserve_name, unique
 from sympy_tensordiff.codegen.ir.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.ir.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.codegen.ir.walk import Around, all_names, loads, loops, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.codegen.schedule.rows import (
     MAX_UNROLLED_STEPS,
     SHORT,
@@ -43,6 +44,7 @@ from sympy_tensordiff.codegen.schedule.rows import (
     row_plan,
     run_of,
     scans_plan,
+    sums_plan,
 )
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
@@ -62,17 +64,72 @@ def in_reading_order(program: Program) -> Program:
     """Return `program` with temporaries stored in another order of axes, or with copies added, so that innermost loops
     read arrays contiguously; `program` itself if its options do not allow copies.
     """
-    return _with_copies(_with_transposed_products(_with_transposed_values(program))) if program.copies else program
+    if not program.copies:
+        return program
+    in_rows = _with_sums_along_rows(program)
+    settled = frozenset(in_rows.temporaries).difference(program.temporaries)
+    return _with_copies(_with_transposed_products(_with_transposed_values(in_rows, {array.name for array in settled})))
 
 
-def _with_transposed_values(program: Program) -> Program:
+def _with_sums_along_rows(program: Program) -> Program:
+    """Return `program` with sums that read columns computed along rows where the last axes of their array are short, as
+    ``Sum(B[i, p]*x[i, q], i)`` for two q: a temporary with the long axis last is filled, and copied.
+    """
+    prover = Prover(program)
+    taken = all_names(program)
+    own = frozenset(array.name for array in program.temporaries)
+    arrays: list[Array] = []
+    notes: list[str] = []
+    steps: list[Step] = []
+    for step in program.kernels:
+        order = _order_for_rows(step, prover, own) if type(step) is Kernel else None
+        if order is None or not isinstance(step, Kernel):
+            steps.append(step)
+            continue
+        shape = prover.shapes[step.array]
+        array = Array(reserve_name(f"{step.array}_rows", taken), _permuted(shape, order))
+        *body, store = step.body
+        assert isinstance(store, Set)
+        steps.append(entrywise(array.name, _permuted(step.axes, order), body, store.value))
+        place = Affine.variable
+        copied = Load(array.name, _permuted(tuple(map(place, step.axes)), order))
+        steps.append(entrywise(step.array, step.axes, [], copied))
+        arrays.append(array)
+        notes.append(f"{array.name}: {step.array} with axis {order[-1]} last, along which its sums read")
+    return program.with_steps(steps, new=arrays, notes=notes) if arrays else program
+
+
+def _order_for_rows(kernel: Kernel, prover: Prover, own: AbstractSet[str]) -> list[int] | None:
+    """Return the order of the axes of `kernel`, whose last ones are short, in which its sums read contiguous memory:
+    the last long axis at the end. None if the last axis is long, if that order does not make more reads contiguous, or
+    if only the arrays ``own``, which can be stored in another order, are read down their columns.
+    """
+    box = kernel.box(prover.shapes)
+    long = [n for n, length in enumerate(box) if not is_short(length)]
+    last = kernel.body[-1] if kernel.body else None
+    if not long or long[-1] == len(box) - 1 or not isinstance(last, Set) or last.target != kernel.entry:
+        return None
+    row = kernel.axes[long[-1]]
+    columns = {
+        load.array
+        for loop in loops(kernel.body)
+        for load in loads(loop.body)
+        if any(loop.variable in form.atoms() for form in load.index[:-1]) and row in load.index[-1].atoms()
+    }
+    if columns <= own:
+        return None
+    order = _axes_with_last(long[-1], len(box))
+    return order if sums_plan(replace(kernel, axes=_permuted(kernel.axes, order)), prover, box[long[-1]]) else None
+
+
+def _with_transposed_values(program: Program, settled: AbstractSet[str]) -> Program:
     """Return `program` with the axes of some temporaries in another order, so that more accesses are contiguous: the
-    reads of these temporaries, and the reads by the kernels that fill them.
+    reads of these temporaries, and the reads by the kernels that fill them. Those named in `settled` stay as they are.
 
     One order changes what is best for the others, so that they are chosen one after the other.
     """
     for _ in program.temporaries:
-        found = _axis_to_put_last(program)
+        found = _axis_to_put_last(program, settled)
         if found is None:
             break
         program = _with_last_axis(program, *found)
@@ -118,10 +175,10 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, note))
 
 
-def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
+def _axis_to_put_last(program: Program, settled: AbstractSet[str]) -> tuple[str, int] | None:
     """Return ``(name, axis)``: the temporary, and the axis that is to be stored last, for which the most additional
     reads become contiguous. Reads of the temporary count, and reads by the kernel that fills it. None if no change is
-    better.
+    better. Temporaries named in `settled` are not considered.
 
     An axis is not moved if all axes after it are short, since the kernels of one row share its entries.
     """
@@ -132,7 +189,7 @@ def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
     fixed = {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
     operands = {o.array for step in program.kernels if isinstance(step, ContractionStep) for o in step.operands}
     fixed |= {name for name in operands if ranks.get(name, 0) > 2}  # a library reads matrices in either order only
-    own = {name for name in ranks if name in filled - fixed and writers[name] == 1}
+    own = {name for name in ranks if name in filled - fixed - settled and writers[name] == 1}
     votes: Counter[tuple[str, int]] = Counter()
     for step in program.kernels if own else ():
         if type(step) is not Kernel:

@@ -284,13 +284,13 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     return sums_plan(kernel, prover) or scans_plan(kernel)
 
 
-def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
+def sums_plan(kernel: Kernel, prover: Prover, extent: Affine | None = None) -> RowPlan | None:
     """Return a plan to move the loop over the last axis of `kernel` inside of its sums, so that memory is read
-    contiguously; None if that gains nothing.
+    contiguously; None if that gains nothing. ``extent`` is the length of that axis if the array has another order.
     """
     if not kernel.axes or not keeps_order_in_rows(kernel):
         return None
-    extent = kernel.box(prover.shapes)[-1]
+    extent = kernel.box(prover.shapes)[-1] if extent is None else extent
     body = rewrite(
         with_guards_inside(kernel.body),
         lambda s, _: (windowed(s, kernel.axes[-1]) if isinstance(s, Loop) else s,),
