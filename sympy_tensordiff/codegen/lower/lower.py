@@ -127,7 +127,7 @@ class Lowering(Matrices):
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
             return shifted
         number, core = self.graph.split_coefficient(node)
-        if number != 1:  # one array serves what differs in signs
+        if number != 1 and not self._is_multiple_stored(node, block.context):  # one array serves what differs in signs
             entry: scalars.Scalar | None = yield self._stored_value(core, block)
             return None if entry is None else scalars.Operation("mul", (scalars.Number(number), entry))
         scatters = node.op in ("sum", "max", "min") and self.temporaries and bool(self.graph.integers)
@@ -144,6 +144,15 @@ class Lowering(Matrices):
         if self.shares_rows and shared and (node.op == "call" or self._is_large_sum(node, block.context)):
             self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
+
+    def _is_multiple_stored(self, node: Node, context: EnclosingLoops) -> bool:
+        """Return whether an array of the product `node`, which has a number as a factor, includes the number, so that
+        the loops of ``context`` do not multiply by it: nothing else reads the product without the number.
+        """
+        number, core = self.graph.split_coefficient(node)
+        if abs(number) == 1 or node.op != "mul" or not self._is_worth_hoisting(core, context):
+            return False
+        return not (self._uses[core] or self._uses_in_results[core] or core in self.stored)
 
     def _is_rounded_often(self, node: Node, context: EnclosingLoops) -> bool:
         """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` repeat
@@ -523,19 +532,25 @@ class Lowering(Matrices):
 
     def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: EnclosingLoops) -> list[Node]:
         """Return the `factors` of the product `node`, in the loops of ``context``. Those that depend on the same loop
-        indices are joined to one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+        indices are joined to one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``. The
+        first such factor includes those that depend on no index: ``2*u[j]*v[j]`` in ``2*u[j]*v[j]*A[i, j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:
             groups.setdefault(factor.free.intersection(context.variables), []).append(factor)
         if len(groups) == len(factors) or context.dimension < 2:
             return list(factors)
-        found = []
+        constant = [factor for factor in groups.pop(frozenset(), ()) if factor.data != -1]
+        found = [factor for factor in factors if factor.data == -1]
         for group in groups.values():
             product = self.graph.mul(group)
             is_joined = len(group) > 1 and product is not node and self._is_worth_hoisting(product, context)
+            if is_joined and constant:
+                scaled = self.graph.mul((*constant, *group))
+                if scaled is not node and self._is_worth_hoisting(scaled, context):
+                    product, constant = scaled, []
             found += [product] if is_joined else group
-        return found
+        return [*constant, *found]
 
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[CodeBlock, list[Node]]], block: CodeBlock

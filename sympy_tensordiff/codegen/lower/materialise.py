@@ -11,7 +11,7 @@ All other tensors are fused into the loops that use them, unless
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from fractions import Fraction
 from math import prod
 
@@ -68,31 +68,39 @@ class _Materialising:
         self.users: dict[Node, Node | None] = {}
         """The one array in whose loop a node is computed; None where there are several."""
         self.costs: dict[Node, int] = {}
+        lengths: dict[Node, int] = {}
+        """The operations in the formula of an entry: operands that are stored since they are repeated are reads."""
         for part in parts:
-            cost = self.cost(part)
-            if (
-                cost > MAX_SCALAR_OPERATIONS
-                and part.shape
-                and part.op not in CONDITIONS
-                and all(v >= 0 for v in part.free)
-            ):
+            self.costs[part] = self.cost(part, self.costs)
+            repeated = self.repeated_operands(part)
+            lengths[part] = self.cost(part, {arg: 1 if arg in repeated else lengths[arg] for arg in part.args})
+            if lengths[part] > MAX_SCALAR_OPERATIONS and part.shape and _may_be_stored(part):
                 self.arrays.add(part)
-                cost = 1
-            self.costs[part] = cost
+                self.costs[part] = lengths[part] = 1
 
     def array_operands(self, node: Node) -> tuple[Node, ...] | None:
         """Return the arrays that the library call for `node` reads; None if loops compute it."""
         return None if self.small_in_loops and is_small_batch(node) else array_operands(node)
 
-    def cost(self, node: Node) -> int:
-        """Return roughly how many operations one entry of `node` takes."""
+    def repeated_operands(self, node: Node) -> set[Node]:
+        """Return the costly operands of the product of tensors `node` whose entries serve several entries of `node`:
+        `record_use` stores them in arrays.
+        """
+        if node.op != "ein":
+            return set()
+        axes = len(node.data.extents)
+        repeated = [arg for arg, own in zip(node.args, node.data.inputs, strict=True) if own and len(set(own)) < axes]
+        return {arg for arg in repeated if self.costs[arg] > MAX_RECOMPUTED_OPERATIONS and _may_be_stored(arg)}
+
+    def cost(self, node: Node, costs: Mapping[Node, int]) -> int:
+        """Return roughly how many operations one entry of `node` takes; ``costs`` has those of its arguments."""
         if node.op in ("const", "scalar", "index"):
             return 0
         if node.op in ("tensor", "comprehension") or self.array_operands(node) is not None or sums_labels(node):
             return 1
         if node.op in RANGED:
             return MAX_SCALAR_OPERATIONS
-        return _own_cost(node) + sum(self.costs[arg] for arg in node.args)
+        return _own_cost(node) + sum(costs[arg] for arg in node.args)
 
     def visit(self, node: Node) -> None:
         """Decide which arguments of `node` are stored in arrays. All nodes that use `node` have been visited before."""
@@ -122,11 +130,15 @@ class _Materialising:
         is_new = repeated or user is None or self.users.get(node, user) is not user
         # What index notation computes behind a condition reads nothing where that fails.
         always = bool(node.shape) or (by.shape and by.op != "select") or by.op == "ein"
-        closed = all(v >= 0 for v in node.free)
-        if is_new and always and closed and node.op not in CONDITIONS and self.costs[node] > MAX_RECOMPUTED_OPERATIONS:
+        if is_new and always and _may_be_stored(node) and self.costs[node] > MAX_RECOMPUTED_OPERATIONS:
             self.arrays.add(node)
         else:
             self.users[node] = None if is_new else user
+
+
+def _may_be_stored(node: Node) -> bool:
+    """Return whether an array may store `node`: it depends on no bound index and is not a condition."""
+    return node.op not in CONDITIONS and all(v >= 0 for v in node.free)
 
 
 def _own_cost(node: Node) -> int:
