@@ -20,11 +20,11 @@ from sympy_tensordiff.codegen.emit.array_guards import (
     is_singular,
 )
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
-from sympy_tensordiff.codegen.emit.base import ScalarPrinter
+from sympy_tensordiff.codegen.emit.base import ScalarPrinter, split_off_sign
 from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, FormNames, TextBlock, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
+from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition, integer_form
 from sympy_tensordiff.codegen.ir.scalars import (
     INFINITY,
     External,
@@ -310,6 +310,8 @@ class VectorPrinter(ScalarPrinter):
             return f"np.roll({self.view_text(name, plain, extents)}, {where})"
         if steps is None and self.dialect.is_pure and (text := self._rows_text(name, index, extents)) is not None:
             return text
+        if not index and self.dialect.is_pure:
+            return name
         if not index or steps is None:
             return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
         used = self.lanes.dims_of(*index)
@@ -521,7 +523,7 @@ class VectorPrinter(ScalarPrinter):
         self.is_base = False
         if not texts:
             return text, level
-        return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.argument(safe)})", ATOM
+        return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.choice_of(safe, value)})", ATOM
 
     def add_mask(self, name: str, conditions: Iterable[Condition], outer: Scalar | None) -> None:
         """Record the conditions under which the mask `name` is true: all `conditions`, and those recorded for the mask
@@ -559,6 +561,44 @@ class VectorPrinter(ScalarPrinter):
         is_constant = isinstance(argument, Number) or (self.dialect.is_pure and argument in _INFINITE)
         return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument, level)
 
+    def choice_of(self, value: Scalar, other: Scalar) -> str:
+        """Return the text of `value`, one of the two arguments of ``where`` between which it chooses; ``other`` is the
+        other one. A number is converted to the type of the results, unless ``other`` has this type.
+        """
+        is_number = isinstance(value, Number) or value in _INFINITE
+        if is_number and self.dialect.is_differentiated and self.varies(other) and as_integer_or_condition(other) is None:
+            return self.scalar(value)
+        return self.argument(value)
+
+    def _sum(self, arguments: tuple[Scalar, ...]) -> str:
+        """Return the text of the sum of ``arguments``; negated terms are subtracted, and are not the first ones: ``b -
+        a`` is one operation less than ``-a + b``.
+        """
+        signs = [split_off_sign(argument)[0] for argument in arguments]
+        if self.dialect.is_pure and signs[0] and not all(signs):
+            first = signs.index(False)
+            arguments = (arguments[first], *arguments[:first], *arguments[first + 1 :])
+        return super()._sum(arguments)
+
+    def _product(self, node: Scalar) -> tuple[str, int]:
+        """Return the text and the precedence of a product, with the factors of fewer dimensions first, so that few
+        operations are made on large arrays.
+        """
+        negative, rest = split_off_sign(node)
+        if self.dialect.is_pure and isinstance(rest, Operation) and rest.function == "mul":
+            factors = sorted(rest.arguments, key=lambda factor: len(self.varies(factor)))
+            rest = Operation("mul", tuple(factors))
+            return super()._product(Operation("neg", (rest,)) if negative else rest)
+        return super()._product(node)
+
+    def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
+        """Return the text of a comparison and its precedence; integers are compared without a difference of arrays."""
+        a, b = integer_form(left), integer_form(right)
+        if function not in ("eq", "ne") or a is None or b is None or not self.dialect.is_pure:
+            return super()._comparison(function, left, right)
+        text = self.condition(Constraint("eq", a - b))
+        return text if function == "eq" else text.replace(" == ", " != "), COMPARE
+
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         """Return the text of the call of `function` with ``arguments``; a user function is called only at entries that
         are not masked.
@@ -582,9 +622,10 @@ class VectorPrinter(ScalarPrinter):
             first, second = self.scalar(condition, CHOICE + 1), self.argument(value, CHOICE + 1)
             return self.choice.format(first, second, self.argument(otherwise)), CHOICE
         texts, outer = [], self.masks
-        for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
+        fails = Operation("not", (condition,))
+        for branch, other, mask in ((value, otherwise, condition), (otherwise, value, fails)):
             self.masks = (*outer, mask)
-            texts.append(self.argument(branch))
+            texts.append(self.choice_of(branch, other))
         self.masks = outer
         test = self.scalar(condition)
         if not self.varies(condition) and may_be_static(condition):

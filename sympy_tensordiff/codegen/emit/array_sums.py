@@ -168,7 +168,8 @@ class Narrowing:
         loop is needed.
         """
         lengths = [dim.length for dim in (span, *others)]
-        if self.values.dialect.is_fused:
+        dialect = self.values.dialect
+        if dialect.is_fused or (dialect.is_pure and span.is_short and span.length.constant <= SHORTEST_LENGTH):
             return span, frame
         if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= BLOCK * times:
             return span, frame

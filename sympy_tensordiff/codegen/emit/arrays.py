@@ -35,6 +35,7 @@ from sympy_tensordiff.codegen.emit.array_products import (
 )
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import PrintingContext, StoredValue, VectorPrinter, slope_along
+from sympy_tensordiff.codegen.emit.array_values import with_common_values
 from sympy_tensordiff.codegen.emit.array_sums import (
     FUNCTIONS,
     SHORTEST_LENGTH,
@@ -77,6 +78,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
 from sympy_tensordiff.codegen.ir.walk import (
@@ -262,6 +264,9 @@ class KernelPrinter:
         _, *lines = block.render()
         if self.dialect.is_pure:
             lines = with_merged_tests(with_first_additions(lines, self.additions.complete))
+            used = uses(self.kernel).arrays
+            integers = {self.names(atom) for array in used for form in self.values.shapes[array] for atom in form.atoms() if isinstance(atom, str)}
+            lines = [lines[0], *with_common_values(lines[1:], integers, self.names.fresh)]
         # Sizes in the shapes of arrays are passed if the text contains them.
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
@@ -392,7 +397,8 @@ class KernelPrinter:
             return
         if self.stored_condition is not None:
             test = self.values.scalar(self.stored_condition)
-            text = f"np.where({test}, {self.values.argument(value)}, {self.values.argument(SAFE_ENTRY)})"
+            chosen = self.values.choice_of(value, SAFE_ENTRY), self.values.choice_of(SAFE_ENTRY, value)
+            text = f"np.where({test}, {', '.join(chosen)})"
             varies |= self.values.varies(self.stored_condition)
         text = text if varies else f"real({text})"
         text = text if len(varies) == len(frame.lanes.dims) else self._filled(text)
@@ -600,6 +606,11 @@ class KernelPrinter:
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
         stop = self.values.extreme("min", self.narrowing.without_dominated(stops, -1, frame.known))
         span = stop if low == "0" else f"{low}, {stop}"
+        if self.dialect.is_pure and low.isdigit() and stop.isdigit() and int(stop) - int(low) <= SHORTEST_LENGTH:
+            if loop == wide and all(is_addition(statement) for statement in loop.body):
+                for value in range(int(low), int(stop)):
+                    self.print_body(Renaming({}, forms={loop.variable: Affine.of(value)}).body(loop.body), frame)
+                return
         inner = frame.child(f"for {self.names(loop.variable)} in range({span}):", loop_rows(wide))
         tied = tied_rows(loop, frame.lanes, self.dialect)
         self.print_body(

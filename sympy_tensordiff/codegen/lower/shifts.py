@@ -165,6 +165,8 @@ class Shifts:
 
     graph: Graph
     planner: Planner
+    stores_freely: bool = False
+    """Whether each value is an array in any case, so that storing one that several loops need takes no time."""
     members: dict[Node, Instance] = field(default_factory=dict)
     """The nodes that read stored values, with their uses."""
     domains: dict[Node, StorageCandidate] = field(default_factory=dict)
@@ -488,6 +490,8 @@ class Shifts:
         """Return the operations saved by storing a value that costs `work` operations and is used `count` times, in
         `loops` different loops. The result is at most 0 if it is better to compute the value again.
         """
+        if self.stores_freely:
+            return work * (count - 1)
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 
     def _is_work(self, place: _LoopBody, node: Node) -> bool:
@@ -502,7 +506,7 @@ class Shifts:
                 new = [arg for arg in part.args if arg not in seen]
                 seen.update(new)
                 stack += new
-        return total > 2 * READ
+        return total > (0 if self.stores_freely else 2 * READ)
 
     def _calls_user_function(self, node: Node) -> bool:
         """Return whether a node below `node` calls a user function."""
