@@ -1,7 +1,7 @@
 """Programs as NumPy modules: each kernel computes all entries at once, and sums along axes of their own.
 
 A sum of products is an ``einsum`` of two arrays (`array_products`); other sums are cut into blocks, so that
-intermediate arrays have `array_sums.BLOCK` entries at most, or no more than their operands. Conditions shorten slices
+intermediate arrays have `Dialect.block` entries at most, or no more than their operands. Conditions shorten slices
 or are masks (`array_lanes`). A sum whose range depends on the entry is a running sum (`array_sums`), or a sum over the
 widest range with zeros (`array_products`); else it is a Python loop over the widest range, in which each operation
 covers the entries for which the index is in bounds.
@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
 from sympy_tensordiff.codegen.emit.array_guards import (
     SAFE_ENTRY,
@@ -114,19 +113,19 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
         texts = [*inner, *functions.texts]
         pieces = [*called_by(texts, dialect.helpers).values(), *texts]
         pieces.append(pure_driver(program, names, functions, dialect))
-        return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces))
+        return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces, dialect))
     pieces = print_steps(program, names)
     pieces = [*called_by(pieces, dialect.helpers).values(), *pieces]
     return module_text(program, "numpy", names, pieces, constants=block_constant(pieces))
 
 
-def block_constant(pieces: Iterable[str]) -> str:
+def block_constant(pieces: Iterable[str], dialect: Dialect = DIALECTS["numpy"]) -> str:
     """Return the line of code that defines ``BLOCK``, the number of entries that are computed at once in a loop over
     blocks; "" if none of the function texts `pieces` uses it.
     """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
-        f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
+        f"BLOCK = {dialect.block}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
     )
 
 
