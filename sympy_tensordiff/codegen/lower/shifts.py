@@ -356,6 +356,9 @@ class Shifts:
         stack: list[tuple[Node, Rows]] = [(body, ()) for body in bodies]
         seen = set(stack)
         whole_bodies = {body.args[0] if body.op == "guard" else body for body in bodies if place.is_array}
+        if self.stores_freely and not place.is_array:  # a library sums products without an array of them
+            cores = [self.graph.split_coefficient(body)[1] for body in bodies]
+            whole_bodies.update(core for core in cores if core.op == "mul")
         while stack and len(seen) < MOST_PARTS:
             part, guards = stack.pop()
             core = self.graph.split_coefficient(part)[1]
