@@ -348,6 +348,14 @@ def cbrt(x):
     near = torch.where(is_normal, y, torch.ones_like(y))
     return torch.sign(x)*torch.where(is_normal, near - (near - size/(near*near))/3, y)
 ''',
+    "selected": '''
+def selected(x, *places):
+    """The entries of x at one place along each axis that has a place, which may be a tensor; None is a whole axis."""
+    for axis, place in reversed(list(enumerate(places))):
+        if place is not None:
+            x = x.index_select(axis, torch.as_tensor(place, device=x.device).reshape(1)).squeeze(axis)
+    return x
+''',
     "running": '''
 def running(reduction, values, start):
     """The reductions of none, the first, the first two, ... of the values along the first axis."""

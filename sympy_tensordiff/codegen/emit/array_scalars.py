@@ -301,6 +301,11 @@ class VectorPrinter(ScalarPrinter):
         slice or view of the memory if possible, else a read with index arrays. ``options`` are further arguments of
         ``view``.
         """
+        if self.dialect.selection and any(map(self._is_chosen_by_data, index)):
+            places = [self.form(form) if self._is_chosen_by_data(form) else "None" for form in index]
+            rest = [n for n, form in enumerate(index) if not self._is_chosen_by_data(form)]
+            name = f"{self.dialect.selection}({', '.join([name, *places])})"
+            return self.view_text(name, [index[n] for n in rest], [extents[n] for n in rest], options)
         steps = self._strides(index)
         if steps is None and not options and (shifts := self._periodic_shifts(index, extents)):
             plain = [Affine.variable(shifts[n][0].axis) if n in shifts else form for n, form in enumerate(index)]
@@ -459,6 +464,10 @@ class VectorPrinter(ScalarPrinter):
         be a slice: JAX does not allow traced values as the ends of slices.
         """
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
+
+    def _is_chosen_by_data(self, form: Affine) -> bool:
+        """Return whether the index `form` is one number, of the entries of integer arrays, for all dimensions."""
+        return bool(data_entries([form])) and not self.lanes.dims_of(form)
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
         """Return for each dimension a list with the step of each form in `index`: how much the form grows from one

@@ -21,6 +21,7 @@ from sympy_tensordiff.codegen.emit.array_guards import (
     conditions_at,
     conditions_in,
     conditions_of_use,
+    nonnegative_arrays,
     nonnegative_names,
 )
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
@@ -165,6 +166,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     bare = scalar_arrays(program.arguments)
     used = conditions_of_use(program, prover) if dialect.is_differentiated else UseConditions({}, {}, {})
     compared = compared_arrays(program) if dialect.barrier else frozenset[str]()
+    nonnegative = nonnegative_arrays(program) if dialect.is_differentiated else frozenset[str]()
     functions = Functions(names)
     inner: list[str] = []
     for kernel in program.kernels:
@@ -182,7 +184,8 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
             else:
                 functions.add(kernel, library_text(kernel, program, names))
             continue
-        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used, kernel.array in compared)
+        is_compared = kernel.array in compared
+        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used, is_compared, nonnegative)
         text = printer.print()
         functions.add(kernel, dialect.text(text), passed=printer.passed)
     return functions, inner
@@ -215,6 +218,7 @@ class KernelPrinter:
         dialect: Dialect,
         used: UseConditions,
         is_compared: bool = False,
+        nonnegative: frozenset[str] = frozenset(),
     ) -> None:
         self.kernel = kernel
         self.is_compared = is_compared
@@ -225,7 +229,7 @@ class KernelPrinter:
         self.used_masks: dict[tuple[Scalar, Scalar | None, int], Name] = {}
         self.dialect = dialect
         self.values = VectorPrinter(names, prover, bare, dialect)
-        self.values.nonnegative = nonnegative_names(kernel.body)
+        self.values.nonnegative = nonnegative_names(kernel.body, nonnegative)
         self.values.stored_conditions = used.stored
         stored = conditions_at(used.stored.get(kernel.array, ()), [Affine.variable(axis) for axis in kernel.axes])
         self.stored_condition = as_scalar(stored) if stored else None
@@ -263,9 +267,9 @@ class KernelPrinter:
         _, *lines = block.render()
         if self.dialect.is_pure:
             lines = with_merged_tests(with_first_additions(lines, self.additions.complete))
-            used = uses(self.kernel).arrays
-            integers = {self.names(atom) for array in used for form in self.values.shapes[array] for atom in form.atoms() if isinstance(atom, str)}
-            lines = [lines[0], *with_common_values(lines[1:], integers, self.names.fresh)]
+            used = [self.values.shapes[array] for array in (*uses(self.kernel).arrays, self.kernel.array)]
+            sizes = {name for shape in used for form in shape for name in form.atoms() if isinstance(name, str)}
+            lines = [lines[0], *with_common_values(lines[1:], {*map(self.names, sizes)}, self.names.fresh)]
         # Sizes in the shapes of arrays are passed if the text contains them.
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
