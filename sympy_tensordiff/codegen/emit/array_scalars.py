@@ -242,7 +242,13 @@ class VectorPrinter(ScalarPrinter):
             if self.dialect.is_pure and (text := self._part_text(array, index)):
                 return text
             if all(self.prover.proves(Constraint("ge", extent - 1)) for extent in self.shapes[array]):
-                return f"{self.names(array)}[{', '.join(self.index_arrays(array, index))}]"
+                texts, name = self.index_arrays(array, index), self.names(array)
+                chosen = [bool(self.dialect.selection) and self._is_chosen_by_data(form) for form in index]
+                if any(chosen):
+                    places = [text if one else "None" for text, one in zip(texts, chosen, strict=True)]
+                    name = f"{self.dialect.selection}({', '.join([name, *places])})"
+                    texts = [text for text, one in zip(texts, chosen, strict=True) if not one]
+                return name + (f"[{', '.join(texts)}]" if texts else "")
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
