@@ -581,7 +581,12 @@ class VectorPrinter(ScalarPrinter):
         other one. A number is converted to the type of the results, unless ``other`` has this type.
         """
         is_number = isinstance(value, Number) or value in _INFINITE
-        if is_number and self.dialect.is_differentiated and self.varies(other) and as_integer_or_condition(other) is None:
+        if (
+            is_number
+            and self.dialect.is_differentiated
+            and self.varies(other)
+            and as_integer_or_condition(other) is None
+        ):
             return self.scalar(value)
         return self.argument(value)
 

@@ -162,7 +162,9 @@ class _Sharing:
 
     def is_operation(self, node: ast.expr) -> bool:
         """Return whether `node` is an operation of the library whose result is an array."""
-        return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call | ast.Subscript) and self.is_array(node)
+        return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call | ast.Subscript) and self.is_array(
+            node
+        )
 
     def is_array(self, node: ast.AST) -> bool:
         """Return whether the value of `node` is an array, not an integer, a type or a tuple."""

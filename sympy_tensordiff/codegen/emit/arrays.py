@@ -114,19 +114,20 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
         texts = [*inner, *functions.texts]
         pieces = [*called_by(texts, dialect.helpers).values(), *texts]
         pieces.append(pure_driver(program, names, functions, dialect))
-        return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces, dialect))
+        return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces, dialect.backend))
     pieces = print_steps(program, names)
     pieces = [*called_by(pieces, dialect.helpers).values(), *pieces]
     return module_text(program, "numpy", names, pieces, constants=block_constant(pieces))
 
 
-def block_constant(pieces: Iterable[str], dialect: Dialect = DIALECTS["numpy"]) -> str:
+def block_constant(pieces: Iterable[str], backend: str = "numpy") -> str:
     """Return the line of code that defines ``BLOCK``, the number of entries that are computed at once in a loop over
-    blocks; "" if none of the function texts `pieces` uses it.
+    blocks in the array library of `backend`; "" if none of the function texts `pieces` uses it.
     """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
-        f"BLOCK = {dialect.block}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
+        f"BLOCK = {DIALECTS[backend].block}  # entries that are computed at once where a sum is cut into blocks"
+        * has_blocks
     )
 
 
