@@ -23,12 +23,12 @@ _OPAQUE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.GeneratorExp, ast.ListComp)
 
 
 def with_common_values(lines: Sequence[str], integers: Collection[str], fresh: Callable[[str], str]) -> list[str]:
-    """Return the `lines` of a function body, indented once, with each array computed once and without assignments of
+    r"""Return the `lines` of a function body, indented once, with each array computed once and without assignments of
     unused names. `integers` are the parameters that are no arrays; ``fresh`` makes new names.
 
     >>> from itertools import count
     >>> names = (f"v{n}" for n in count())
-    >>> print(*with_common_values(["    return np.exp(x)/(1 + np.exp(x))"], (), lambda _: next(names)), sep="\\n")
+    >>> print(*with_common_values(["    return np.exp(x)/(1 + np.exp(x))"], (), lambda _: next(names)), sep="\n")
         v0 = np.exp(x)
         return v0/(1 + v0)
     """
@@ -233,7 +233,8 @@ class _Sharing:
 
     def inner_text(self, node: Any, before: list[str]) -> str:
         """Return the text of `node` with its parts printed by `text`."""
-        line, begin, end = self.lines[node.lineno - 1], node.col_offset, node.end_col_offset
+        line: str = self.lines[node.lineno - 1]
+        begin, end = node.col_offset, node.end_col_offset
         if isinstance(node, ast.Name | ast.Lambda | ast.GeneratorExp | ast.ListComp):
             return re.sub(r"[A-Za-z_]\w*", lambda word: self.replaced.get(word[0], word[0]), line[begin:end])
         result, place = "", begin

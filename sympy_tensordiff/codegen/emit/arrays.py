@@ -35,7 +35,6 @@ from sympy_tensordiff.codegen.emit.array_products import (
 )
 from sympy_tensordiff.codegen.emit.array_recurrences import LinearRecurrence, find_recurrences
 from sympy_tensordiff.codegen.emit.array_scalars import PrintingContext, StoredValue, VectorPrinter, slope_along
-from sympy_tensordiff.codegen.emit.array_values import with_common_values
 from sympy_tensordiff.codegen.emit.array_sums import (
     FUNCTIONS,
     SHORTEST_LENGTH,
@@ -45,6 +44,7 @@ from sympy_tensordiff.codegen.emit.array_sums import (
     loop_ends,
     tied_rows,
 )
+from sympy_tensordiff.codegen.emit.array_values import with_common_values
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import DIALECTS, Dialect
 from sympy_tensordiff.codegen.emit.driver import (
@@ -78,8 +78,8 @@ from sympy_tensordiff.codegen.ir.loops import (
     reduction_of,
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
-from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
 from sympy_tensordiff.codegen.ir.walk import (
     added,
@@ -610,11 +610,11 @@ class KernelPrinter:
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
         stop = self.values.extreme("min", self.narrowing.without_dominated(stops, -1, frame.known))
         span = stop if low == "0" else f"{low}, {stop}"
-        if self.dialect.is_pure and low.isdigit() and stop.isdigit() and int(stop) - int(low) <= SHORTEST_LENGTH:
-            if loop == wide and all(is_addition(statement) for statement in loop.body):
-                for value in range(int(low), int(stop)):
-                    self.print_body(Renaming({}, forms={loop.variable: Affine.of(value)}).body(loop.body), frame)
-                return
+        is_written_out = low.isdigit() and stop.isdigit() and int(stop) - int(low) <= SHORTEST_LENGTH
+        if self.dialect.is_pure and is_written_out and loop == wide and all(map(is_addition, loop.body)):
+            for value in range(int(low), int(stop)):
+                self.print_body(Renaming({}, forms={loop.variable: Affine.of(value)}).body(loop.body), frame)
+            return
         inner = frame.child(f"for {self.names(loop.variable)} in range({span}):", loop_rows(wide))
         tied = tied_rows(loop, frame.lanes, self.dialect)
         self.print_body(
