@@ -266,6 +266,7 @@ def _options(backend: str, **given: Any) -> dict[str, Any]:
     the backend, such as whether a library computes matrix products.
     """
     given |= {"library": backend not in ("cuda", "cuda_c"), "rows": backend in ("numba", "llvm", "c")}
+    given |= {"arrays": backend in PURE}
     given |= {"norms": backend in ("numpy", "numba", "llvm", "c")}
     return given | dict.fromkeys(("trapezoids", "tables"), backend in ("numba", "llvm"))
 

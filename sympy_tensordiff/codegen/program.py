@@ -96,6 +96,8 @@ class Options:
     """Whether sums of products in index notation may become calls of a library for matrices."""
     rows: bool = False
     """Whether kernels run together, and store one row of a value that several of them need."""
+    arrays: bool = False
+    """Whether every value is an array of a library, so that values that several loops need are stored at no cost."""
     trapezoids: bool = False
     """Whether the library has products over trapezoids."""
     tables: bool = False
@@ -324,6 +326,7 @@ def _simplify(task: Task) -> _Simplified:
         definitions = with_compared_values(graph, lowering, definitions)
     definitions = _scalar_results_last(definitions, results)
     lowering.trapezoids = options.trapezoids
+    lowering.shifts.stores_freely = options.arrays
     lowering.tables = options.tables and temporaries and not search
     return _Simplified(
         task=task,
@@ -447,7 +450,8 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         lowering.repeated |= repeated_calls(lowering.planner, tight, lowering.shares_rows, choices)
     if lowering.temporaries:
         lowering.repeated |= repeated_carries(graph, lowering.planner, tight)
-        sums = [repeated_sums(lowering.planner, tight, lowering.repeated, large) for large in (False, True)]
+        short = simplified.task.options.arrays
+        sums = [repeated_sums(lowering.planner, tight, lowering.repeated, large, short) for large in (False, True)]
         lowering.large_sums = sums[1] - sums[0] if lowering.shares_rows else set()
         lowering.repeated |= sums[0] | lowering.large_sums
     lowered = iter(tight)

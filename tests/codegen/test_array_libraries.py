@@ -285,7 +285,8 @@ def test_scatters_to_the_same_places_are_one(cupy):
 def test_jax_pads_what_it_adds_to_parts():
     energy = td.IndexedSum((x[i + 1] - x[i] ** 2) ** 2, (i, 0, n - 2))
     text = td.generate_code(x, td.gradient(energy, x), "jax")
-    assert text.count("spread(") == 3 and ".at[" not in text and text.count("if n >= 2") == 1
+    assert text.count("spread(") == 3 and ".at[" not in text
+    assert text.partition("fill_result")[2].count("if n >= 2") == 1
 
 
 SLICES = {
@@ -539,14 +540,14 @@ def test_random_functions(name, request):
     assert random_arrays.check(kind, seed, [library])
 
 
-@pytest.mark.parametrize("softening, guards", [(0, 2), (1, 0)])
+@pytest.mark.parametrize("softening, guards", [(0, 1), (1, 0)])
 def test_only_singular_values_are_guarded(softening, guards):
-    """Sums of squares and a positive number are positive, also where they are not used."""
+    """Sums of squares and a positive number are positive, also where they are not used, and in arrays."""
     X = td.TensorSymbol("X", (n, 3))
     square = td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, 2)) + softening
     energy = td.IndexedSum(1 / sympy.sqrt(square), (j, 0, i - 1), (i, 0, n - 1))
     text = td.generate_code(X, (energy, td.gradient(energy, X)), "jax")
-    assert text.count("real(0.5)") == guards
+    assert text.count(", 0.5)") == guards
 
 
 def test_distances_that_are_stored_need_no_guards(jax, torch):
@@ -565,8 +566,8 @@ def test_distances_that_are_stored_need_no_guards(jax, torch):
             assert_close(ours(*map(as_array, arrays)), wanted)
         assert_close(jax.grad(lambda *a: td.lambdify((R, charge), exprs, "jax")(*a)[0])(*arrays), wanted[1], 1e-10)
     text = td.generate_code((R, charge), exprs, "jax")
-    stores = re.findall(r"return jnp.where\(.*, real\(0.5\)\)", text)
-    assert len(stores) == text.count("real(0.5)") == 2
+    stores = re.findall(r"return jnp.where\(.*, 0.5\)", text)
+    assert len(stores) == text.count(", 0.5)") == 2
 
 
 @pytest.mark.parametrize("factored", [False, True])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy
@@ -14,7 +16,7 @@ import sympy_tensordiff as td
 from benchmarks.contestants import inputs, reference
 from benchmarks.libraries import leaves
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.emit import array_sums
+from sympy_tensordiff.codegen.emit.dialects import DIALECTS
 from sympy_tensordiff.codegen.ir.loops import If, Loop, accumulator, add
 from sympy_tensordiff.codegen.ir.scalars import Bound, Name, Number
 from sympy_tensordiff.codegen.run.compile import CompiledFunction
@@ -81,7 +83,7 @@ def test_the_loops_of_a_row_do_not_grow(name):
 @pytest.mark.parametrize("name", ["paper", "conv-W-2-1", "volterra", "attention"])
 def test_blocks_of_few_entries(name, monkeypatch):
     """Sums that are cut into many blocks are the same."""
-    monkeypatch.setattr(array_sums, "BLOCK", 1)
+    monkeypatch.setitem(DIALECTS, "numpy", replace(DIALECTS["numpy"], block=1))
     row, sizes = ROWS[name], SIZES[name][0]
     arguments, expression = row.ours(sizes)
     arrays = inputs(row, sizes, "float64")

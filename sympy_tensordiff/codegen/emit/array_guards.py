@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.facts import (
     nonzero_forms,
     with_integers,
 )
-from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_accumulator, is_let, reduction_of
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_accumulator, is_let, is_store, reduction_of
 from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
 from sympy_tensordiff.codegen.ir.walk import dependences, loops, scalar_names, scalars, statements, walk
@@ -266,11 +266,11 @@ def _is_positive(node: Scalar, nonnegative: Collection[str]) -> bool:
 
 
 def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
-    """Return whether the formula of `node` shows that its value is at least 0: it is a square, one of ``names``, or a
-    sum or product of these.
+    """Return whether the formula of `node` shows that its value is at least 0: it is a square, one of ``names``, a read
+    of one of these arrays, or a sum or product of such values.
     """
-    if isinstance(node, Name):
-        return node.name in names
+    if isinstance(node, Name | Load):
+        return (node.name if isinstance(node, Name) else node.array) in names
     if isinstance(node, Operation) and node.function in ("add", "mul"):
         return all(is_nonnegative(part, names) for part in node.arguments)
     if isinstance(node, Operation) and node.function == "pow":
@@ -279,12 +279,27 @@ def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
     return _is_positive(node, names)
 
 
-def nonnegative_names(body: Iterable[Statement]) -> frozenset[str]:
+def nonnegative_arrays(program: Program) -> frozenset[str]:
+    """Return the names of the arrays of `program` that one kernel fills and whose formulas show that no entry is
+    negative: those of squared distances, for example.
+    """
+    found = frozenset[str]()
+    scattered = {step.array for step in program.kernels if isinstance(step, Scatter)}
+    for step in program.kernels:
+        if isinstance(step, Kernel) and step.array not in scattered and is_store(step.body[-1]):
+            names = nonnegative_names(step.body, found)
+            if all(is_nonnegative(s.value, names) for s in statements(step.body) if is_store(s)):
+                found |= {step.array}
+    return found
+
+
+def nonnegative_names(body: Iterable[Statement], arrays: frozenset[str] = frozenset()) -> frozenset[str]:
     """Return the names of the values and sums in the statements `body` that cannot be negative, as their formulas show:
-    sums of squares, for example.
+    sums of squares, for example. The names of ``arrays``, whose entries are not negative, are included.
     """
     sets = [s for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Name)]
     found = {s.name for s in sets if is_let(s) or (is_accumulator(s) and reduction_of(s) == "sum")}
+    found |= arrays
     values = [(s.name, s.value) for s in sets if not is_accumulator(s)]
     while wrong := {name for name, value in values if name in found and not is_nonnegative(value, found)}:
         found -= wrong

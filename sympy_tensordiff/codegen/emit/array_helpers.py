@@ -330,7 +330,23 @@ def logical_not(x):
     """Whether x does not hold."""
     return ~x if isinstance(x, torch.Tensor) else not x
 ''',
-    "nearest": HELPERS["nearest"].replace("np.", "torch."),
+    "selected": '''
+def selected(x, *places):
+    """The entries of x at one place along each axis that has a place, which may be a tensor; None is a whole axis."""
+    for axis, place in reversed(list(enumerate(places))):
+        if place is not None:
+            x = x.index_select(axis, torch.as_tensor(place, device=x.device).reshape(1)).squeeze(axis)
+    return x
+''',
+    "nearest": HELPERS["nearest"]
+    .replace("np.", "torch.")
+    .replace(
+        "    return x[tuple(index)]\n",
+        """    if any(getattr(place, "ndim", 0) for place in index):
+        return x[tuple([place[None] if getattr(place, "ndim", 1) == 0 else place for place in index])]
+    return selected(x, *index)
+""",
+    ),
     "gamma": '''
 def gamma(x):
     """The gamma function; nan at its poles."""

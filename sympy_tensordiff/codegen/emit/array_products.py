@@ -79,7 +79,7 @@ def print_split_product(add: Set, frame: PrintingContext, additions: Additions) 
     A mask stays with the factors that vary along its dimensions only. So does a condition within the product if the
     other factors are polynomials of arguments, which have no poles.
     """
-    if not additions.values.dialect.is_fused or add.reduction != "sum" or calls_user_function(add.value):
+    if not additions.values.dialect.is_differentiated or add.reduction != "sum" or calls_user_function(add.value):
         return False
     with additions.values.inside(frame._replace(block=TextBlock())):
         is_negative, factors = factors_of(add.value)

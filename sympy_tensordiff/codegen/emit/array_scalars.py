@@ -20,11 +20,11 @@ from sympy_tensordiff.codegen.emit.array_guards import (
     is_singular,
 )
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
-from sympy_tensordiff.codegen.emit.base import ScalarPrinter
+from sympy_tensordiff.codegen.emit.base import ScalarPrinter, split_off_sign
 from sympy_tensordiff.codegen.emit.dialects import Dialect
 from sympy_tensordiff.codegen.emit.forms import ATOM, CHOICE, COMPARE, SUM, FormNames, TextBlock, tuple_text
 from sympy_tensordiff.codegen.emit.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition
+from sympy_tensordiff.codegen.ir.facts import Prover, as_integer_or_condition, integer_form
 from sympy_tensordiff.codegen.ir.scalars import (
     INFINITY,
     External,
@@ -242,7 +242,13 @@ class VectorPrinter(ScalarPrinter):
             if self.dialect.is_pure and (text := self._part_text(array, index)):
                 return text
             if all(self.prover.proves(Constraint("ge", extent - 1)) for extent in self.shapes[array]):
-                return f"{self.names(array)}[{', '.join(self.index_arrays(array, index))}]"
+                texts, name = self.index_arrays(array, index), self.names(array)
+                chosen = [bool(self.dialect.selection) and self._is_chosen_by_data(form) for form in index]
+                if any(chosen):
+                    places = [text if one else "None" for text, one in zip(texts, chosen, strict=True)]
+                    name = f"{self.dialect.selection}({', '.join([name, *places])})"
+                    texts = [text for text, one in zip(texts, chosen, strict=True) if not one]
+                return name + (f"[{', '.join(texts)}]" if texts else "")
             return f"nearest({', '.join([self.names(array), *map(self.form, index)])})"
         return self.view_text(self.names(array), [self.lanes.image(form) for form in index], self.shapes[array])
 
@@ -301,6 +307,11 @@ class VectorPrinter(ScalarPrinter):
         slice or view of the memory if possible, else a read with index arrays. ``options`` are further arguments of
         ``view``.
         """
+        if self.dialect.selection and any(map(self._is_chosen_by_data, index)):
+            places = [self.form(form) if self._is_chosen_by_data(form) else "None" for form in index]
+            rest = [n for n, form in enumerate(index) if not self._is_chosen_by_data(form)]
+            name = f"{self.dialect.selection}({', '.join([name, *places])})"
+            return self.view_text(name, [index[n] for n in rest], [extents[n] for n in rest], options)
         steps = self._strides(index)
         if steps is None and not options and (shifts := self._periodic_shifts(index, extents)):
             plain = [Affine.variable(shifts[n][0].axis) if n in shifts else form for n, form in enumerate(index)]
@@ -310,6 +321,8 @@ class VectorPrinter(ScalarPrinter):
             return f"np.roll({self.view_text(name, plain, extents)}, {where})"
         if steps is None and self.dialect.is_pure and (text := self._rows_text(name, index, extents)) is not None:
             return text
+        if not index and self.dialect.is_pure:
+            return name
         if not index or steps is None:
             return f"{name}[{', '.join(map(self.form, index)) or '()'}]"
         used = self.lanes.dims_of(*index)
@@ -458,6 +471,10 @@ class VectorPrinter(ScalarPrinter):
         """
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
+    def _is_chosen_by_data(self, form: Affine) -> bool:
+        """Return whether the index `form` is one number, of the entries of integer arrays, for all dimensions."""
+        return bool(data_entries([form])) and not self.lanes.dims_of(form)
+
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
         """Return for each dimension a list with the step of each form in `index`: how much the form grows from one
         value of the dimension to the next. None if a step is not constant or, in a pure dialect, if an index is moved
@@ -521,7 +538,7 @@ class VectorPrinter(ScalarPrinter):
         self.is_base = False
         if not texts:
             return text, level
-        return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.argument(safe)})", ATOM
+        return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.choice_of(safe, value)})", ATOM
 
     def add_mask(self, name: str, conditions: Iterable[Condition], outer: Scalar | None) -> None:
         """Record the conditions under which the mask `name` is true: all `conditions`, and those recorded for the mask
@@ -559,6 +576,49 @@ class VectorPrinter(ScalarPrinter):
         is_constant = isinstance(argument, Number) or (self.dialect.is_pure and argument in _INFINITE)
         return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument, level)
 
+    def choice_of(self, value: Scalar, other: Scalar) -> str:
+        """Return the text of `value`, one of the two arguments of ``where`` between which it chooses; ``other`` is the
+        other one. A number is converted to the type of the results, unless ``other`` has this type.
+        """
+        is_number = isinstance(value, Number) or value in _INFINITE
+        if (
+            is_number
+            and self.dialect.is_differentiated
+            and self.varies(other)
+            and as_integer_or_condition(other) is None
+        ):
+            return self.scalar(value)
+        return self.argument(value)
+
+    def _sum(self, arguments: tuple[Scalar, ...]) -> str:
+        """Return the text of the sum of ``arguments``; negated terms are subtracted, and are not the first ones: ``b -
+        a`` is one operation less than ``-a + b``.
+        """
+        signs = [split_off_sign(argument)[0] for argument in arguments]
+        if self.dialect.is_pure and signs[0] and not all(signs):
+            first = signs.index(False)
+            arguments = (arguments[first], *arguments[:first], *arguments[first + 1 :])
+        return super()._sum(arguments)
+
+    def _product(self, node: Scalar) -> tuple[str, int]:
+        """Return the text and the precedence of a product, with the factors of fewer dimensions first, so that few
+        operations are made on large arrays.
+        """
+        negative, rest = split_off_sign(node)
+        if self.dialect.is_pure and isinstance(rest, Operation) and rest.function == "mul":
+            factors = sorted(rest.arguments, key=lambda factor: len(self.varies(factor)))
+            rest = Operation("mul", tuple(factors))
+            return super()._product(Operation("neg", (rest,)) if negative else rest)
+        return super()._product(node)
+
+    def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
+        """Return the text of a comparison and its precedence; integers are compared without a difference of arrays."""
+        a, b = integer_form(left), integer_form(right)
+        if function not in ("eq", "ne") or a is None or b is None or not self.dialect.is_pure:
+            return super()._comparison(function, left, right)
+        text = self.condition(Constraint("eq", a - b))
+        return text if function == "eq" else text.replace(" == ", " != "), COMPARE
+
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         """Return the text of the call of `function` with ``arguments``; a user function is called only at entries that
         are not masked.
@@ -582,9 +642,10 @@ class VectorPrinter(ScalarPrinter):
             first, second = self.scalar(condition, CHOICE + 1), self.argument(value, CHOICE + 1)
             return self.choice.format(first, second, self.argument(otherwise)), CHOICE
         texts, outer = [], self.masks
-        for branch, mask in ((value, condition), (otherwise, Operation("not", (condition,)))):
+        fails = Operation("not", (condition,))
+        for branch, other, mask in ((value, otherwise, condition), (otherwise, value, fails)):
             self.masks = (*outer, mask)
-            texts.append(self.argument(branch))
+            texts.append(self.choice_of(branch, other))
         self.masks = outer
         test = self.scalar(condition)
         if not self.varies(condition) and may_be_static(condition):

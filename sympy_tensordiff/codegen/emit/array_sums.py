@@ -31,14 +31,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.indirect import bound_of_data, data_entries
 from sympy_tensordiff.integer.rows import Rows
 
-BLOCK = 1 << 16
-"""The number of entries computed at once if a sum is cut into blocks: a constant of generated modules.
-
-Half of it takes up to 1.15 of the time of the benchmarks, twice as many entries take 0.95 to 0.99.
-"""
-
 WINDOW_BLOCK_FACTOR = 64
-"""The most entries of windows that are copied at once for a matrix product, as a multiple of `BLOCK`.
+"""The most entries of windows that are copied at once for a matrix product, as a multiple of ``Dialect.block``.
 
 Half and twice of it change no text of the benchmarks.
 """
@@ -165,12 +159,15 @@ class Narrowing:
     ) -> tuple[Span, PrintingContext]:
         """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
         entries, if possible. Return the range of one block and the frame inside the loop; ``span`` and ``frame`` if no
-        loop is needed.
+        loop is needed: if a compiler fuses the sum, if it is short, or if the array is one axis of another one.
         """
         lengths = [dim.length for dim in (span, *others)]
-        if self.values.dialect.is_fused:
+        dialect = self.values.dialect
+        if dialect.is_fused or (dialect.is_pure and span.is_short and span.length.constant <= SHORTEST_LENGTH):
             return span, frame
-        if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= BLOCK * times:
+        if dialect.is_pure and not others and any(span.length in shape for shape in self.values.shapes.values()):
+            return span, frame  # no longer than an array of the program, and read by slices of it
+        if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= dialect.block * times:
             return span, frame
         self.has_blocks = True
         name, fresh, form = self.values.names(span.axis), self.values.names.fresh, self.values.form

@@ -1,7 +1,7 @@
 """Programs as NumPy modules: each kernel computes all entries at once, and sums along axes of their own.
 
 A sum of products is an ``einsum`` of two arrays (`array_products`); other sums are cut into blocks, so that
-intermediate arrays have `array_sums.BLOCK` entries at most, or no more than their operands. Conditions shorten slices
+intermediate arrays have `Dialect.block` entries at most, or no more than their operands. Conditions shorten slices
 or are masks (`array_lanes`). A sum whose range depends on the entry is a running sum (`array_sums`), or a sum over the
 widest range with zeros (`array_products`); else it is a Python loop over the widest range, in which each operation
 covers the entries for which the index is in bounds.
@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from sympy_tensordiff.codegen.emit import array_sums
 from sympy_tensordiff.codegen.emit.array_accumulators import with_first_additions, with_joined_sums, with_merged_tests
 from sympy_tensordiff.codegen.emit.array_guards import (
     SAFE_ENTRY,
@@ -22,6 +21,7 @@ from sympy_tensordiff.codegen.emit.array_guards import (
     conditions_at,
     conditions_in,
     conditions_of_use,
+    nonnegative_arrays,
     nonnegative_names,
 )
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
@@ -44,6 +44,7 @@ from sympy_tensordiff.codegen.emit.array_sums import (
     loop_ends,
     tied_rows,
 )
+from sympy_tensordiff.codegen.emit.array_values import with_common_values
 from sympy_tensordiff.codegen.emit.base import initial_value_text
 from sympy_tensordiff.codegen.emit.dialects import DIALECTS, Dialect
 from sympy_tensordiff.codegen.emit.driver import (
@@ -78,6 +79,7 @@ from sympy_tensordiff.codegen.ir.loops import (
 )
 from sympy_tensordiff.codegen.ir.programs import Correlation, FusedKernels, Kernel, Program, Recurrence, Scatter
 from sympy_tensordiff.codegen.ir.rare_loops import condition_name, condition_of_loop, decided, without_condition
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
 from sympy_tensordiff.codegen.ir.walk import (
     added,
@@ -112,19 +114,20 @@ def print_arrays(program: Program, dialect: Dialect) -> str:
         texts = [*inner, *functions.texts]
         pieces = [*called_by(texts, dialect.helpers).values(), *texts]
         pieces.append(pure_driver(program, names, functions, dialect))
-        return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces))
+        return pure_module_text(program, dialect, names, pieces, constants=block_constant(pieces, dialect.backend))
     pieces = print_steps(program, names)
     pieces = [*called_by(pieces, dialect.helpers).values(), *pieces]
     return module_text(program, "numpy", names, pieces, constants=block_constant(pieces))
 
 
-def block_constant(pieces: Iterable[str]) -> str:
+def block_constant(pieces: Iterable[str], backend: str = "numpy") -> str:
     """Return the line of code that defines ``BLOCK``, the number of entries that are computed at once in a loop over
-    blocks; "" if none of the function texts `pieces` uses it.
+    blocks in the array library of `backend`; "" if none of the function texts `pieces` uses it.
     """
     has_blocks = any(re.search(r"\bBLOCK\b", piece) for piece in pieces)
     return (
-        f"BLOCK = {array_sums.BLOCK}  # entries that are computed at once where a sum is cut into blocks" * has_blocks
+        f"BLOCK = {DIALECTS[backend].block}  # entries that are computed at once where a sum is cut into blocks"
+        * has_blocks
     )
 
 
@@ -164,6 +167,7 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
     bare = scalar_arrays(program.arguments)
     used = conditions_of_use(program, prover) if dialect.is_differentiated else UseConditions({}, {}, {})
     compared = compared_arrays(program) if dialect.barrier else frozenset[str]()
+    nonnegative = nonnegative_arrays(program) if dialect.is_differentiated else frozenset[str]()
     functions = Functions(names)
     inner: list[str] = []
     for kernel in program.kernels:
@@ -181,7 +185,8 @@ def _print_functions(program: Program, names: FormNames, dialect: Dialect) -> tu
             else:
                 functions.add(kernel, library_text(kernel, program, names))
             continue
-        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used, kernel.array in compared)
+        is_compared = kernel.array in compared
+        printer = KernelPrinter(kernel, bare, names.copy(), prover, dialect, used, is_compared, nonnegative)
         text = printer.print()
         functions.add(kernel, dialect.text(text), passed=printer.passed)
     return functions, inner
@@ -214,6 +219,7 @@ class KernelPrinter:
         dialect: Dialect,
         used: UseConditions,
         is_compared: bool = False,
+        nonnegative: frozenset[str] = frozenset(),
     ) -> None:
         self.kernel = kernel
         self.is_compared = is_compared
@@ -224,7 +230,7 @@ class KernelPrinter:
         self.used_masks: dict[tuple[Scalar, Scalar | None, int], Name] = {}
         self.dialect = dialect
         self.values = VectorPrinter(names, prover, bare, dialect)
-        self.values.nonnegative = nonnegative_names(kernel.body)
+        self.values.nonnegative = nonnegative_names(kernel.body, nonnegative)
         self.values.stored_conditions = used.stored
         stored = conditions_at(used.stored.get(kernel.array, ()), [Affine.variable(axis) for axis in kernel.axes])
         self.stored_condition = as_scalar(stored) if stored else None
@@ -262,6 +268,9 @@ class KernelPrinter:
         _, *lines = block.render()
         if self.dialect.is_pure:
             lines = with_merged_tests(with_first_additions(lines, self.additions.complete))
+            used = [self.values.shapes[array] for array in (*uses(self.kernel).arrays, self.kernel.array)]
+            sizes = {name for shape in used for form in shape for name in form.atoms() if isinstance(name, str)}
+            lines = [lines[0], *with_common_values(lines[1:], {*map(self.names, sizes)}, self.names.fresh)]
         # Sizes in the shapes of arrays are passed if the text contains them.
         words = set(WORD.findall("\n".join(lines[1:])))
         forms = [form for array in uses(self.kernel).arrays for form in self.values.shapes[array]]
@@ -392,7 +401,8 @@ class KernelPrinter:
             return
         if self.stored_condition is not None:
             test = self.values.scalar(self.stored_condition)
-            text = f"np.where({test}, {self.values.argument(value)}, {self.values.argument(SAFE_ENTRY)})"
+            chosen = self.values.choice_of(value, SAFE_ENTRY), self.values.choice_of(SAFE_ENTRY, value)
+            text = f"np.where({test}, {', '.join(chosen)})"
             varies |= self.values.varies(self.stored_condition)
         text = text if varies else f"real({text})"
         text = text if len(varies) == len(frame.lanes.dims) else self._filled(text)
@@ -600,6 +610,11 @@ class KernelPrinter:
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
         stop = self.values.extreme("min", self.narrowing.without_dominated(stops, -1, frame.known))
         span = stop if low == "0" else f"{low}, {stop}"
+        is_written_out = low.isdigit() and stop.isdigit() and int(stop) - int(low) <= SHORTEST_LENGTH
+        if self.dialect.is_pure and is_written_out and loop == wide and all(map(is_addition, loop.body)):
+            for value in range(int(low), int(stop)):
+                self.print_body(Renaming({}, forms={loop.variable: Affine.of(value)}).body(loop.body), frame)
+            return
         inner = frame.child(f"for {self.names(loop.variable)} in range({span}):", loop_rows(wide))
         tied = tied_rows(loop, frame.lanes, self.dialect)
         self.print_body(

@@ -165,6 +165,8 @@ class Shifts:
 
     graph: Graph
     planner: Planner
+    stores_freely: bool = False
+    """Whether each value is an array in any case, so that storing one that several loops need takes no time."""
     members: dict[Node, Instance] = field(default_factory=dict)
     """The nodes that read stored values, with their uses."""
     domains: dict[Node, StorageCandidate] = field(default_factory=dict)
@@ -373,6 +375,9 @@ class Shifts:
         stack: list[tuple[Node, Rows]] = [(body, ()) for body in bodies]
         seen = set(stack)
         whole_bodies = {body.args[0] if body.op == "guard" else body for body in bodies if place.is_array}
+        if self.stores_freely and not place.is_array:  # a library sums products without an array of them
+            cores = [self.graph.split_coefficient(body)[1] for body in bodies]
+            whole_bodies.update(core for core in cores if core.op == "mul")
         while stack and len(seen) < MOST_PARTS:
             part, guards = stack.pop()
             core = self.graph.split_coefficient(part)[1]
@@ -507,6 +512,8 @@ class Shifts:
         """Return the operations saved by storing a value that costs `work` operations and is used `count` times, in
         `loops` different loops. The result is at most 0 if it is better to compute the value again.
         """
+        if self.stores_freely:
+            return work * (count - 1)
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 
     def _is_work(self, place: _LoopBody, node: Node) -> bool:
@@ -521,7 +528,7 @@ class Shifts:
                 new = [arg for arg in part.args if arg not in seen]
                 seen.update(new)
                 stack += new
-        return total > 2 * READ
+        return total > (0 if self.stores_freely else 2 * READ)
 
     def _calls_user_function(self, node: Node) -> bool:
         """Return whether a node below `node` calls a user function."""

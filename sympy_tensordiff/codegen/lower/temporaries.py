@@ -131,7 +131,10 @@ class Storage:
         for name, value in vars(self).items():
             if isinstance(value, dict | list | set):
                 setattr(other, name, copy(value))
-        other.shift_normaliser, other.shifts = ShiftNormaliser(self.graph), Shifts(self.graph, self.planner)
+        other.shift_normaliser, other.shifts = (
+            ShiftNormaliser(self.graph),
+            Shifts(self.graph, self.planner, self.shifts.stores_freely),
+        )
         other._structures = Structures()
         return other
 

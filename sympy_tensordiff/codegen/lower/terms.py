@@ -419,7 +419,9 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
     return {call for call, count in places.items() if count > 1}
 
 
-def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
+def repeated_sums(
+    planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool, short: bool = False
+) -> set[Node]:
     """Return the sums and extrema below `roots` that several loops or costly calls (``calls``) compute, so that storing
     them in arrays pays. Only with ``large``, they may have more outer indices than each array that they read. Outer
     indices get standard names.
@@ -428,6 +430,12 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
+    axes = max((len(part.shape) for part in reachable(*roots) if part.op == "tensor"), default=0)
+
+    def is_small(part: Node) -> bool:
+        """Return whether the sum `part` depends on at least one outer index, and on no more than a tensor has axes."""
+        return 0 < sum(v < 0 for v in part.free) <= axes
+
     for node in reachable(*roots):
         if node.op not in BINDERS:
             continue
@@ -450,7 +458,7 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
                 part
                 for part in group
                 if (part.op == "sum" or (part.op in ("max", "min") and part not in branches))
-                and (_is_covered(part) or (large and _is_long_sum(planner.graph, part)))
+                and (_is_covered(part) or (large and _is_long_sum(planner.graph, part)) or (short and is_small(part)))
             }
             for group in groups
         ]

@@ -6,26 +6,47 @@ in any case.)
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from sympy_tensordiff.codegen.ir.dataflow import uses
 from sympy_tensordiff.codegen.ir.loops import Set, is_scatter
 from sympy_tensordiff.codegen.ir.programs import Program, Scatter, Step
 from sympy_tensordiff.codegen.ir.rename import renamed
 from sympy_tensordiff.codegen.ir.scalars import Operation
-from sympy_tensordiff.codegen.ir.walk import all_names, statements
+from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, statements
 
 
 def with_joined_scatters(program: Program) -> Program:
     """Return the program with scatters to equal entries of an array, such as ``y[p[k]] += a[k]`` and ``y[p[k]] +=
-    b[k]``, joined into one.
+    b[k]``, joined into one. Steps between them that do not use the array, such as one that fills ``b``, come before.
     """
     taken = all_names(program)
     steps: list[Step] = []
-    for array, run in itertools.groupby(program.kernels, lambda step: step.array if isinstance(step, Scatter) else ""):
-        group = list(run)
-        steps += _join_scatters([step for step in group if isinstance(step, Scatter)], taken) if array else group
+    waiting: dict[str, list[Scatter]] = {}
+    """The scatters to each array that are not yet in ``steps``."""
+
+    def finish(arrays: Iterable[str]) -> None:
+        """Append to ``steps`` the joined scatters to ``arrays`` that are waiting."""
+        for array in arrays:
+            steps.extend(_join_scatters(waiting.pop(array), taken))
+
+    for step in program.kernels:
+        own = step.array if isinstance(step, Scatter) else ""
+        used, filled = set(uses(step).arrays), set(filled_arrays(step))
+        finish(
+            [
+                array
+                for array, scatters in waiting.items()
+                if (array != own and array in used | filled)
+                or any(not filled.isdisjoint(uses(one).arrays) for one in scatters if one.array not in filled)
+            ]
+        )
+        if isinstance(step, Scatter):
+            waiting.setdefault(own, []).append(step)
+        else:
+            steps.append(step)
+    finish(list(waiting))
     return program if len(steps) == len(program.kernels) else replace(program, kernels=tuple(steps))
 
 
