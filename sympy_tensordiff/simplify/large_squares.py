@@ -2,14 +2,15 @@
 
     log(k + c*u**2)                 2*log(sqrt(c)*abs(u))       where abs(u) > 2**60
     log(f*(k + w))                  2*log(sqrt(f*w))            where w > 2**120, w is a product with even powers
-    u**2/(k + c*u**2)               1/c                         where abs(u) > 2**60, likewise with other powers
+    u**2/(k + c*u**2)               1/c                         where abs(u) > 2**60
+    u/(k + c*u**2)                  1/(c*u)                     likewise, also with other powers
 
 There k is less than the rounding error of the sum, in double and in single precision, as 1 is in ``log1p(abs(u))``,
 the logarithm where k is 1. One logarithm and one division are computed, of a numerator and a denominator that are
 chosen.
 
-Quotients with ``u`` above stay as they are, as `u/(k + c*u**2)`: where ``u**2`` overflows, their value is 0 instead of
-a number below 1e-154 (5e-20 in single precision). With a higher power above it would be NaN.
+A single ``u`` above is treated alike: ``u/(k + c*u**2)`` is ``1/(c*u)`` for large u, where a square that overflows
+would give 0. Without a power of u above, the value is 0 or a number that underflows.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def with_large_squares(graph: Graph, product: Node) -> Node:
         if found is not None and isinstance(found.factor, Node) and graph.split_coefficient(found.factor)[0] < 0:
             continue
         above, leading, power = _growing(graph, factors, found.base) if found else (graph.one, graph.one, 0)
-        if found is None or not (1 if exponent == 1 else 0) < power <= 2 * exponent:
+        if found is None or not 0 < power <= 2 * exponent:
             continue
         is_large = _is_large_square(graph, found, exponent)
         below = graph.mul(
