@@ -153,13 +153,16 @@ def without_cancellation(
 
 
 def _bounded(graph: Graph, node: Node) -> Node:
-    """Return a product in a form that does not overflow, by `with_bounded_quotients` with powers up to `MAX_POWER`, or
-    else by `with_bounded_terms`; another node unchanged.
+    """Return a product in a form that does not overflow, by the first of `with_bounded_quotients` with powers up to
+    `MAX_POWER`, `with_bounded_terms` and `with_large_squares` that applies; another node unchanged.
     """
     if node.op != "mul":
         return node
     found = with_bounded_quotients(graph, node, MAX_POWER)
-    return found if found is not node or node.shape else with_bounded_terms(graph, node)
+    if found is not node or node.shape:
+        return found
+    found = with_bounded_terms(graph, node)
+    return found if found is not node else with_large_squares(graph, node, single=True)
 
 
 class _Rewriter:

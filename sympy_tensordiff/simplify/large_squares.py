@@ -103,9 +103,10 @@ def _root_of_square(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
     return (number, term, graph.mul(roots)) if has_even else None
 
 
-def with_large_squares(graph: Graph, product: Node) -> Node:
+def with_large_squares(graph: Graph, product: Node, *, single: bool = False) -> Node:
     """Return `product` with a quotient ``u**2/(k + c*u**2)`` in it computed so that the squares cannot overflow;
-    another product is unchanged. ``c`` may be a product of letters, as in ``t**2/(1 + t**2/n)``.
+    another product is unchanged. ``c`` may be a product of letters, as in ``t**2/(1 + t**2/n)``. With `single`,
+    quotients ``u/(k + c*u**2)`` are computed so too: rules for differences of quotients look for them as written.
     """
     factors = graph.factors(product)
     for divisor in factors:
@@ -114,7 +115,7 @@ def with_large_squares(graph: Graph, product: Node) -> Node:
         if found is not None and isinstance(found.factor, Node) and graph.split_coefficient(found.factor)[0] < 0:
             continue
         above, leading, power = _growing(graph, factors, found.base) if found else (graph.one, graph.one, 0)
-        if found is None or not 0 < power <= 2 * exponent:
+        if found is None or not (1 if exponent == 1 and not single else 0) < power <= 2 * exponent:
             continue
         is_large = _is_large_square(graph, found, exponent)
         below = graph.mul(
