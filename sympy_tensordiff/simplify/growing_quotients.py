@@ -72,7 +72,9 @@ def with_bounded_terms(graph: Graph, product: Node) -> Node:
         if isinstance(degree, int) and abs(degree) <= MAX_DEGREE:
             u, degree = (u, degree) if degree > 0 else (graph.neg(u), -degree)
             factors = [arg for arg in product.args if arg is not growing]
-            found = _in_sums(graph, u, degree, factors) or (_opposite(graph, u, degree, factors) if degree > 1 else None)
+            found = _in_sums(graph, u, degree, factors) or (
+                _opposite(graph, u, degree, factors) if degree > 1 else None
+            )
             if found is not None:
                 return found
     return product
