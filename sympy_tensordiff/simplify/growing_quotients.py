@@ -112,8 +112,8 @@ def _times_exponential(graph: Graph, u: Node, degree: int, term: Node) -> Node |
 
 
 def _opposite(graph: Graph, u: Node, degree: int, factors: Sequence[Node]) -> Node | None:
-    """Return ``exp(degree*u)`` times `factors` with `degree` divisors ``expm1(u)`` as ``-expm1(-u)``, or as many factors
-    ``sigmoid(-u)`` as ``sigmoid(u)``, in place of the exponential. None if there are fewer of them.
+    """Return ``exp(degree*u)`` times `factors` with `degree` divisors ``expm1(u)`` as ``-expm1(-u)``, or as many
+    factors ``sigmoid(-u)`` as ``sigmoid(u)``, in place of the exponential. None if there are fewer of them.
     """
     minus = graph.neg(u)
     opposite = {graph.call(sigmoid, (minus,)): (graph.call(sigmoid, (u,)), 1)}
