@@ -67,6 +67,8 @@ def with_bounded_terms(graph: Graph, product: Node) -> Node:
     if no term of the sum then grows with u, as in ``exp(u)*(a/expm1(u) + sigmoid(-u))``. Return another product
     unchanged.
     """
+    if not any(_may_fall(arg) for arg in product.args if not is_call(arg, sympy.exp)):
+        return product
     for growing in (arg for arg in product.args if is_call(arg, sympy.exp)):
         degree, u = graph.split_coefficient(growing.args[0])
         if isinstance(degree, int) and abs(degree) <= MAX_DEGREE:
@@ -97,6 +99,8 @@ def _times_exponential(graph: Graph, u: Node, degree: int, term: Node) -> Node |
     `u`; else None.
     """
     factors = list(graph.factors(term))
+    if not _may_fall(term) and not any(is_call(factor, sympy.exp) for factor in factors):
+        return None
     for factor in graph.factors(term):
         number, base = graph.split_coefficient(factor.args[0]) if is_call(factor, sympy.exp) else (0, u)
         if base is u and isinstance(number, int) and number:
@@ -115,11 +119,13 @@ def _opposite(graph: Graph, u: Node, degree: int, factors: Sequence[Node]) -> No
     """Return ``exp(degree*u)`` times `factors` with `degree` divisors ``expm1(u)`` as ``-expm1(-u)``, or as many
     factors ``sigmoid(-u)`` as ``sigmoid(u)``, in place of the exponential. None if there are fewer of them.
     """
+    if not any(_base(factor).op == "call" and _base(factor).data in (sigmoid, expm1) for factor in factors):
+        return None
     minus = graph.neg(u)
     opposite = {graph.call(sigmoid, (minus,)): (graph.call(sigmoid, (u,)), 1)}
     opposite[graph.call(expm1, (u,))] = graph.call(expm1, (minus,)), -1
     for factor in factors:
-        base = factor.args[0] if factor.op == "pow" else factor
+        base = _base(factor)
         other, sign = opposite.get(base, (base, 0))
         if sign * _exponent(factor) >= degree:
             power = graph.const(sign * degree)
@@ -194,6 +200,24 @@ def _arguments(graph: Graph, base: Node) -> list[Node]:
 def _is_growing(node: Node) -> bool:
     """Return whether `node` is ``exp(u)`` or ``expm1(u)``."""
     return node.op == "call" and node.data in _FUNCTIONS
+
+
+def _base(factor: Node) -> Node:
+    """Return the base of a power; another factor unchanged."""
+    return factor.args[0] if factor.op == "pow" else factor
+
+
+def _may_fall(node: Node) -> bool:
+    """Return whether `node` has a divisor, a sigmoid or a sum of these among its factors, so that it may be small where
+    an exponential is large.
+    """
+    factors = node.args if node.op == "mul" else (node,)
+    return any(
+        _exponent(part) < 0
+        or (_base(part).op == "call" and _base(part).data is sigmoid)
+        or (part.op == "add" and all(map(_may_fall, part.args)))
+        for part in factors
+    )
 
 
 def _exponent(factor: Node) -> int:

@@ -291,6 +291,12 @@ def _ratios(graph: Graph, nodes: Sequence[Node]) -> set[Node]:
     return found
 
 
+def _is_divided(ratio: Node, bases: AbstractSet[Node]) -> bool:
+    """Return whether each of `bases` is a divisor in `ratio`."""
+    divisors = {part.args[0] for part in ratio.args if _is_quotient(part)}
+    return bases <= divisors
+
+
 def _is_of_sum(factor: Node) -> bool:
     """Return whether `factor` is a sum or a power of one."""
     return factor.op == "add" or (factor.op == "pow" and factor.args[0].op == "add")
@@ -302,6 +308,9 @@ def _by_ratio(graph: Graph, node: Node, ratios: AbstractSet[Node]) -> Node:
     """
     if node.op == "add" and len(node.args) == 2 and not any(arg.op == "const" for arg in node.args):
         for a, b in (node.args, node.args[::-1]):
+            bases = {_base_and_exponent(part)[0] for part in graph.factors(graph.split_coefficient(b)[1])}
+            if not any(_is_divided(ratio, bases) for ratio in ratios):
+                continue
             ratio = graph.mul((a, graph.pow(b, graph.const(-1))))
             if graph.split_coefficient(ratio)[1] in ratios:
                 return graph.mul((b, graph.add((graph.one, ratio))))
