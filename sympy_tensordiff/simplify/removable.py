@@ -181,8 +181,14 @@ def regular_at_zero(
         return list(roots)
     graph.laws["series at 0"] = sum(map(len, found.values()))
     done: dict[Node, Node] = {}
+    # All terms of a direct form have one rounding error of u in common, which does not grow as they cancel.
+    members = [member for chosen in found.values() for choice in chosen for member in choice.members]
+    ratios = _ratios(graph, nodes)
+    by_ratio = {node for node in reachable(*members) if node.op == "add" and not node.shape} if ratios else set()
     for node in nodes:
         done[node] = graph.with_args(node, [done[arg] for arg in node.args])
+        if node in by_ratio:
+            done[node] = _by_ratio(graph, done[node], ratios)
         if node in found:
             done[node] = _with_choices(graph, node, found[node], done)
     return [done[root] for root in roots]
