@@ -246,6 +246,42 @@ def test_multiples_of_hyperbolic_functions(backend):
     np.testing.assert_allclose(td.lambdify(x, whole, backend)(np.array([0.5, -800.0])), [np.tanh(0.5) / 2, -0.5])
 
 
+# Gradients of these are 0 or finite where exponentials in them overflow.
+FAR_OUT = {
+    "Gumbel": exp(-s - exp(-s)),
+    "Gumbel's distribution": exp(-exp(-s)),
+    "complementary log-log": 1 - exp(-exp(s)),
+    "Gompertz": exp(2 * s - (exp(s) - 1) / 3),
+    "Gumbel of two letters": exp(-(s - t) / 3 - exp(-(s - t) / 3)) / 3,
+    "tanh of exp": s * tanh(exp(s)),
+    "logistic function of exp": 1 / (1 + exp(exp(s))),
+    "hyperbolic secant": atan(exp(s)),
+    "odd power": exp(3 * s) / (1 + exp(2 * s)) ** 3,
+    "inverse Mills ratio": exp(-(s**2) / 2) / erfc(s / sqrt(2)),
+    "quotient of tanh": (exp(s) - exp(-s)) / (3 * exp(s) + 3 * exp(-s)),
+}
+
+
+@every("name", [*FAR_OUT], turns=8)
+def test_gradients_where_exponentials_overflow(name):
+    formula = FAR_OUT[name]
+    points = [(sign * size, 0) for size in (800, 370, 90, 13, 0.5) for sign in (1, -1)]
+    for backend, dtype in (("numpy", float), ("numpy", np.float32), ("llvm", float)):
+        limits = np.finfo(dtype)
+        found = at_points([table(formula), slopes(formula)], [points], backend, dtype)
+        for entry, values in zip((formula, formula.diff(s)), found, strict=True):
+            for at in points:
+                value, wanted = values[tuple(map(float, at))], exact(entry, at, 400)
+                if abs(wanted) > limits.max:
+                    continue
+                assert np.isfinite(value), (entry, at, dtype)
+                bound = mpmath.mpf(float(limits.tiny))
+                if abs(wanted) > bound:
+                    condition = abs(at[0] * exact(entry.diff(s), at, 400) / wanted)
+                    bound += (8 + 4 * condition) * float(limits.eps) * abs(wanted)
+                assert abs(mpmath.mpf(float(value)) - wanted) <= bound, (entry, at, dtype, value)
+
+
 @every("name", [*REGULAR], turns=8)
 def test_removable_singularities_to_second_order(name):
     formula = REGULAR[name]

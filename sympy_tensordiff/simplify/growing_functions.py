@@ -353,6 +353,9 @@ def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
 def with_slopes(graph: Graph, total: Node) -> Node:
     """Return the sum ``total`` with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel,
     as one term with `erfcx_slope`; another sum unchanged.
+
+    With a negative power of ``erfcx(u)`` the terms stay for negative ``u``: there they have one sign, and the slope
+    overflows.
     """
     if total.op != "add":
         return total
@@ -367,6 +370,9 @@ def with_slopes(graph: Graph, total: Node) -> Node:
                 term = graph.mul((graph.scale(2, c), base.args[0], less, base))
                 if term is not other and term in total.args:
                     joined = graph.mul((c, less, graph.call(erfcx_slope, base.args)))
+                    if less.op == "pow" and less.args[1].data < 0:
+                        is_negative = graph.compare("lt", base.args[0], graph.zero)
+                        joined = graph.select(is_negative, graph.add((term, other)), joined)
                     rest = [arg for arg in total.args if arg is not term and arg is not other]
                     return graph.add((*rest, joined))
     return total

@@ -7,7 +7,7 @@ and of whole tensors, with s and p for `sigmoid` and `softplus`::
     a - a*s(u)           a*s(-u)     (a - b*exp(-m*u))*s(u)**n    a*s(u)**n - b*exp(-m*u)*s(u)**n
     sinh(u)/cosh(u)      tanh(u)      (exp(u) - exp(-u))/(exp(u) + exp(-u))       tanh(u)
     (c*exp(u) - c*exp(-u))/cosh(u)     2*c*tanh(u)
-    a - 2*a*s(u)         -a*tanh(u/2), in kernels
+    a - 2*a*s(u)         -a*tanh(u/2), in kernels                    exp(-u/2)*s(u)   1/(2*cosh(u/2)), likewise
 
 and logarithms as `logarithms` says.
 
@@ -240,6 +240,10 @@ class _Logistic(PairJoiner):
             if any(0 < self.multiple(part, opposite) <= times for part in parts):
                 return [graph.add([self.form(graph.mul((term, second))) for term in first.args])]
         m = self.multiple(first, opposite)
+        root = graph.scale(Fraction(times, 2), opposite)
+        if times % 2 and self.numbers and is_call(first, sympy.exp) and first.args[0] is root:
+            half = graph.call(sympy.cosh, (graph.scale(Fraction(1, 2), opposite),))
+            return [graph.const(Fraction(1, 2**times)), graph.pow(half, graph.const(-times))]
         if not 0 < m <= times:
             return None
         return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
