@@ -44,7 +44,6 @@ class DoubleExponentials:
         """Take the `graph` of the products and `tables`, a dictionary from stored tensors to their formulas."""
         self.graph = graph
         self.tables = tables
-        self.limits = [graph.const(_LIMIT), graph.const(_LIMIT**2)]
         self.is_seen: dict[Node, bool] = {}
         """Whether entries of a stored tensor are exponentials or decaying functions of such."""
 
@@ -89,32 +88,29 @@ class DoubleExponentials:
             return
         (argument,) = base.args
         terms = argument.args if argument.op == "add" else (argument,)
-        split = [
-            (c, tuple(map(self.entry, self.graph.factors(v)))) for c, v in map(self.graph.split_coefficient, terms)
-        ]
-        grown = [(c, parts) for c, parts in split if any(map(_is_growing, parts))]
-        if (
-            len(grown) == 1
-            and len(grown[0][1]) == 1
-            and any(s * grown[0][0] >= _LEAST_FACTOR for s in signs[base.data])
-        ):
-            yield grown[0][1][0].args[0]
+        grown = [term for term in terms if any(_is_growing(self.entry(part)) for part in self.graph.factors(term))]
+        if len(grown) == 1:
+            number, rest = self.graph.split_coefficient(grown[0])
+            exponential = self.entry(rest)
+            if _is_growing(exponential) and any(sign * number >= _LEAST_FACTOR for sign in signs[base.data]):
+                yield exponential.args[0]
 
     def with_limits(self, node: Node, w: Node) -> Node:
         """Return `node` with ``exp(w)``, ``expm1(w)`` and their roots limited to `_LIMIT`, and their powers up to the
         second to its square.
         """
         graph, done = self.graph, dict[Node, Node]()
+        limits = [graph.const(_LIMIT), graph.const(_LIMIT**2)]
         scale, base = graph.split_coefficient(w)
         for part in reachable(node):
-            is_limited = is_call(part, sympy.Min) and part.args[-1] in self.limits
+            is_limited = is_call(part, sympy.Min) and part.args[-1] in limits
             done[part] = part if part.shape or is_limited else graph.with_args(part, [done[arg] for arg in part.args])
             entry = self.entry(part)
             if _is_growing(entry):
                 own, other = graph.split_coefficient(entry.args[0])
                 power = 1 if entry.args[0] is w else own / scale if other is base else 0
                 if 0 < power <= 2:
-                    done[part] = graph.call(sympy.Min, (part, self.limits[power > 1]))
+                    done[part] = graph.call(sympy.Min, (part, limits[power > 1]))
         return done[node]
 
 

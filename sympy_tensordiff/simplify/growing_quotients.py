@@ -67,7 +67,10 @@ def with_bounded_terms(graph: Graph, product: Node) -> Node:
     if no term of the sum then grows with u, as in ``exp(u)*(a/expm1(u) + sigmoid(-u))``. Return another product
     unchanged.
     """
-    if not any(_may_fall(arg) for arg in product.args if not is_call(arg, sympy.exp)):
+    others = [arg for arg in product.args if not is_call(arg, sympy.exp)]
+    has_place = any(_base(arg).op == "call" and _base(arg).data in (sigmoid, expm1) for arg in others)
+    has_place = has_place or any(arg.op == "add" and any(map(_may_fall, arg.args)) for arg in others)
+    if len(others) == len(product.args) or not has_place or not any(map(_may_fall, others)):
         return product
     for growing in (arg for arg in product.args if is_call(arg, sympy.exp)):
         degree, u = graph.split_coefficient(growing.args[0])

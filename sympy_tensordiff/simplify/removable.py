@@ -165,7 +165,8 @@ def regular_at_zero(
     """
     nodes = reachable(*roots)
     outer = set(roots)
-    whole = _with_entries_of(graph, nodes, arrays, choices)
+    ratios = _ratios(graph, nodes)
+    whole = _with_entries_of(graph, nodes, arrays, choices, ratios)
     accurate = {*choices, *choices.values()}
     parts = ArithmeticSubexpressions(accurate)
     found: dict[Node, list[SeriesChoice]] = {}
@@ -183,7 +184,6 @@ def regular_at_zero(
     done: dict[Node, Node] = {}
     # All terms of a direct form have one rounding error of u in common, which does not grow as they cancel.
     members = [member for chosen in found.values() for choice in chosen for member in choice.members]
-    ratios = _ratios(graph, nodes)
     by_ratio = {node for node in reachable(*members) if node.op == "add" and not node.shape} if ratios else set()
     for node in nodes:
         done[node] = graph.with_args(node, [done[arg] for arg in node.args])
@@ -240,18 +240,21 @@ def _may_cancel(node: Node) -> bool:
 
 
 def _with_entries_of(
-    graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
+    graph: Graph,
+    nodes: Sequence[Node],
+    arrays: Mapping[Node, Node],
+    choices: Mapping[Node, Node],
+    ratios: AbstractSet[Node],
 ) -> dict[Node, Node]:
     """Return a dictionary from `nodes` to equal nodes in which simple formulas replace reads of stored arrays, so that
     rules can see them. `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use
     instead.
 
-    Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all. If a function of a
-    quotient ``a/b`` occurs, sums ``a + b`` become ``b*(1 + a/b)``, which have a series in the quotient.
+    Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all. For the quotients
+    ``a/b`` in `ratios`, sums ``a + b`` become ``b*(1 + a/b)``, which have a series in the quotient.
     """
     done: dict[Node, Node] = {}
     entries: dict[Node, Node] = dict(choices)
-    ratios = _ratios(graph, nodes)
     pending = list(reversed(nodes))
     while pending:
         node = pending[-1]
@@ -282,9 +285,11 @@ def _with_entries_of(
 
 def _ratios(graph: Graph, nodes: Sequence[Node]) -> set[Node]:
     """Return the quotients without sums, such as ``x/y``, of which `nodes` contain a function with a series, and their
-    squares. Factors that are numbers are left out.
+    squares. Factors that are numbers are left out. Return an empty set if `nodes` contain no sum ``x + y``.
     """
     found: set[Node] = set()
+    if not any(_is_sum_of_two(node) for node in nodes):
+        return found
     for node in nodes:
         is_function = (node.op == "call" and node.data in KNOWN) or (node.op == "pow" and node.args[0].op == "add")
         argument = node.args[0] if is_function else graph.one
@@ -308,11 +313,16 @@ def _is_of_sum(factor: Node) -> bool:
     return factor.op == "add" or (factor.op == "pow" and factor.args[0].op == "add")
 
 
+def _is_sum_of_two(node: Node) -> bool:
+    """Return whether `node` is a scalar sum of two terms that are not numbers."""
+    return node.op == "add" and not node.shape and len(node.args) == 2 and all(arg.op != "const" for arg in node.args)
+
+
 def _by_ratio(graph: Graph, node: Node, ratios: AbstractSet[Node]) -> Node:
     """Return a sum ``a + b`` as ``b*(1 + a/b)`` if the quotient ``a/b`` is one of `ratios` times a number; another node
     unchanged.
     """
-    if node.op == "add" and len(node.args) == 2 and not any(arg.op == "const" for arg in node.args):
+    if _is_sum_of_two(node):
         for a, b in (node.args, node.args[::-1]):
             bases = {_base_and_exponent(part)[0] for part in graph.factors(graph.split_coefficient(b)[1])}
             if not any(_is_divided(ratio, bases) for ratio in ratios):
