@@ -6,7 +6,25 @@ import mpmath
 import numpy as np
 import sympy
 from every import every
-from sympy import Rational, Symbol, acos, atan, besseli, cos, cosh, erf, erfc, exp, log, sin, sinh, sqrt, tan, tanh
+from sympy import (
+    Rational,
+    Symbol,
+    acos,
+    atan,
+    besseli,
+    cos,
+    cosh,
+    erf,
+    erfc,
+    exp,
+    log,
+    pi,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)
 
 import sympy_tensordiff as td
 
@@ -299,6 +317,7 @@ LAWS = {
     "erf(u)/u": (erf(s) / s, logarithmic(1e-12, 2, BOTH)),
     "logit": (log(s / (1 - s)), logarithmic(0.4, 0.6)),
     "power less one": ((2 + cos(s)) ** (s**2) - 1, logarithmic(1e-6, 1)),
+    "log(1 + a/b) - a/(a + b)": (log(1 + s**2 / pi) - s**2 / (s**2 + pi), logarithmic(1e-9, 30, BOTH)),
     "entropy of two": ((1 + exp(-s)) ** -1 * log(1 + exp(-s)) + (1 + exp(s)) ** -1 * log(1 + exp(s)), BELOW_40),
 }
 

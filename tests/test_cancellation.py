@@ -115,12 +115,12 @@ def slopes(formula):
     return td.gradient(td.IndexedSum(formula.subs({s: x[i], t: y[i]}, simultaneous=True), (i, 0, n - 1)), x)
 
 
-def at_points(formulas, points, backend):
+def at_points(formulas, points, backend, dtype=float):
     """Return the values of each of the ``formulas`` at all points, in a dict by the point."""
-    every_point = np.array([at for own in points for at in own], float)
+    every_point = np.array([at for own in points for at in own], dtype)
     with np.errstate(all="ignore"):
         found = td.lambdify((x, y), tuple(formulas), backend)(*np.ascontiguousarray(every_point.T))
-    return [dict(zip(map(tuple, every_point.tolist()), values.tolist(), strict=True)) for values in found]
+    return [dict(zip(map(tuple, every_point.tolist()), values, strict=True)) for values in found]
 
 
 @every("backend", ["numpy", "llvm"], turns=8)
@@ -144,6 +144,142 @@ def test_hostile_points_of_formulas_of_learning(backend):
         for at in own:
             assert in_ulps(value[float(at), 0.0], exact(formula, (at, 0), 800)) <= 8, (formula, at)
             assert in_ulps(gradient[float(at), 0.0], exact(formula.diff(s), (at, 0), 800)) <= 8, (formula, at)
+
+
+SINGLE = np.finfo(np.float32)
+
+
+def in_single_precision(points):
+    """Return `points` of double precision as points of single precision: as they are, and with the numbers below 1e-3
+    and above 1e3 raised to the power by which the roundoff of single precision is one of that of double precision.
+    """
+    power = np.log(SINGLE.eps) / np.log(np.finfo(float).eps)
+    points = np.array(points, float)
+    sizes = abs(points)
+    is_hostile = (sizes < 1e-3) | (sizes > 1e3)
+    alike = np.where(is_hostile, np.sign(points) * sizes**power, points)
+    return [tuple(at) for at in np.concatenate([points, alike]).astype(np.float32).tolist()]
+
+
+def with_exponents_in_single_precision(formula):
+    """Return the formula with its exponents rounded to single precision, but for halves, and thirds of integers, which
+    are computed by roots.
+    """
+
+    def is_rounded(part):
+        return part.is_Pow and part.exp.is_Rational and part.exp.q not in (1, 2, 3)
+
+    return formula.replace(is_rounded, lambda part: part.base ** Rational(float(np.float32(float(part.exp)))))
+
+
+def is_within(found, formula, at, ulps):
+    """Return whether a number of single precision is `ulps` units of its last place from the value at ``at``, or as far
+    beyond as the value moves where the exponents in the formula are rounded. Values out of range may be 0 or infinite.
+    """
+    wanted = exact(formula, at, 800)
+    size = abs(wanted)
+    if size > SINGLE.max:
+        return bool(np.isinf(found))
+    limit = ulps * max(size * float(SINGLE.eps), float(SINGLE.tiny) / ulps)
+    rounded = with_exponents_in_single_precision(formula)
+    if rounded != formula:
+        limit += abs(exact(rounded, at, 800) - wanted)
+    return bool(np.isfinite(found)) and abs(mpmath.mpf(float(found)) - wanted) <= limit
+
+
+def has_value(formula, at):
+    """Return whether the formula has a real and finite value: ``log(s**2)`` has none where a small number is 0 in
+    single precision.
+    """
+    try:
+        value = exact(formula, at, 800)
+    except (ValueError, ZeroDivisionError):
+        return False
+    return isinstance(value, mpmath.mpf) and bool(mpmath.isfinite(value))
+
+
+@every("backend", ["numpy", "llvm"], turns=8)
+def test_the_same_formulas_in_single_precision(backend):
+    rows = [(formula, [(at, 0) for at in own]) for formula, own in HOSTILE] + HAMMING
+    points = [in_single_precision(own) for _, own in rows]
+    left_out = 0
+    for derive, kernel in ((lambda formula: formula, table), (lambda formula: formula.diff(s), slopes)):
+        found = at_points([kernel(formula) for formula, _ in rows], points, backend, np.float32)
+        for (formula, _), own, values in zip(rows, points, found, strict=True):
+            result = derive(formula)
+            for at in dict.fromkeys(own):
+                if not has_value(result, at):
+                    left_out += 1
+                    continue
+                assert values[at].dtype == np.float32
+                assert is_within(values[at], result, at, 8), (result, at, values[at])
+    assert left_out == 2  # log(s**2) at 1e-200, and its derivative
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_multiples_of_hyperbolic_functions(backend):
+    """Quotients of hyperbolic functions with different factors are multiples of tanh, alone and beside their terms."""
+    growing, sum_of_both = exp(s) - exp(-s), exp(s) + exp(-s)
+    formulas = [
+        sinh(s) / sum_of_both,
+        growing / cosh(s),
+        growing**2 / cosh(s) ** 3,
+        sympy.expand(3 * growing) / sum_of_both,
+        sympy.expand(growing / 2) ** 2 / sympy.expand(5 * sum_of_both) ** 3,
+        growing / sum_of_both,
+        growing / 2,
+    ]
+    points = [(0.5, 0), (-3.0, 0), (1e-9, 0)]
+    far = [(800.0, 0), (-800.0, 0)]
+    results = [*map(table, formulas), *map(slopes, formulas)]
+    entries = [*formulas, *(formula.diff(s) for formula in formulas)]
+    for entry, alone, together in zip(
+        entries,
+        (at_points([result], [points, far], backend)[0] for result in results),
+        at_points(results, [points, far], backend),
+        strict=True,
+    ):
+        for at in points if entry in (growing / 2, sum_of_both / 2) else points + far:
+            for found in (alone, together):
+                assert in_ulps(found[at], exact(entry, at)) <= 8, (entry, at)
+    whole = td.sinh(x) / (td.exp(x) + td.exp(-x))
+    np.testing.assert_allclose(td.lambdify(x, whole, backend)(np.array([0.5, -800.0])), [np.tanh(0.5) / 2, -0.5])
+
+
+# Gradients of these are 0 or finite where exponentials in them overflow.
+FAR_OUT = {
+    "Gumbel": exp(-s - exp(-s)),
+    "Gumbel's distribution": exp(-exp(-s)),
+    "complementary log-log": 1 - exp(-exp(s)),
+    "Gompertz": exp(2 * s - (exp(s) - 1) / 3),
+    "Gumbel of two letters": exp(-(s - t) / 3 - exp(-(s - t) / 3)) / 3,
+    "tanh of exp": s * tanh(exp(s)),
+    "logistic function of exp": 1 / (1 + exp(exp(s))),
+    "hyperbolic secant": atan(exp(s)),
+    "odd power": exp(3 * s) / (1 + exp(2 * s)) ** 3,
+    "inverse Mills ratio": exp(-(s**2) / 2) / erfc(s / sqrt(2)),
+    "quotient of tanh": (exp(s) - exp(-s)) / (3 * exp(s) + 3 * exp(-s)),
+}
+
+
+@every("name", [*FAR_OUT], turns=8)
+def test_gradients_where_exponentials_overflow(name):
+    formula = FAR_OUT[name]
+    points = [(sign * size, 0) for size in (800, 370, 90, 13, 0.5) for sign in (1, -1)]
+    for backend, dtype in (("numpy", float), ("numpy", np.float32), ("llvm", float)):
+        limits = np.finfo(dtype)
+        found = at_points([table(formula), slopes(formula)], [points], backend, dtype)
+        for entry, values in zip((formula, formula.diff(s)), found, strict=True):
+            for at in points:
+                value, wanted = values[tuple(map(float, at))], exact(entry, at, 400)
+                if abs(wanted) > limits.max:
+                    continue
+                assert np.isfinite(value), (entry, at, dtype)
+                bound = mpmath.mpf(float(limits.tiny))
+                if abs(wanted) > bound:
+                    condition = abs(at[0] * exact(entry.diff(s), at, 400) / wanted)
+                    bound += (8 + 4 * condition) * float(limits.eps) * abs(wanted)
+                assert abs(mpmath.mpf(float(value)) - wanted) <= bound, (entry, at, dtype, value)
 
 
 @every("name", [*REGULAR], turns=8)

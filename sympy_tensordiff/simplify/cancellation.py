@@ -75,6 +75,7 @@ from sympy_tensordiff.simplify.deviances import (
     quotient_less_one,
     zero_times_logarithm,
 )
+from sympy_tensordiff.simplify.double_exponentials import DoubleExponentials
 from sympy_tensordiff.simplify.gamma_differences import difference_of_gammas, logarithm_of_beta
 from sympy_tensordiff.simplify.growing_functions import (
     LOGARITHMS,
@@ -86,7 +87,7 @@ from sympy_tensordiff.simplify.growing_functions import (
     with_scaled_erfc,
     with_slopes,
 )
-from sympy_tensordiff.simplify.growing_quotients import with_bounded_growth
+from sympy_tensordiff.simplify.growing_quotients import with_bounded_growth, with_bounded_terms
 from sympy_tensordiff.simplify.large_squares import log_of_large_product, log_of_large_square, with_large_squares
 from sympy_tensordiff.simplify.logistic_densities import with_densities
 from sympy_tensordiff.simplify.nearby import has_fewer_terms, minus, nearby, product_less_term, reciprocals
@@ -148,9 +149,22 @@ def without_cancellation(
     roots = rewritten(graph, roots, rewriter.form_or_spread)
     roots = regular_at_zero(graph, roots, dict(zip(arrays, roots, strict=False)), rewriter.choices)
     # Series are found where all exponentials have arguments of one sign.
-    bounded = lambda node: with_bounded_quotients(graph, node, MAX_POWER) if node.op == "mul" else node  # noqa: E731
-    roots = rewritten(graph, roots, bounded)
+    doubles = DoubleExponentials(graph, tables)
+    roots = rewritten(graph, roots, lambda node: _bounded(graph, node, doubles))
     return with_densities(graph, roots, dict(zip(arrays, roots, strict=False)))
+
+
+def _bounded(graph: Graph, node: Node, doubles: DoubleExponentials) -> Node:
+    """Return a product in a form that does not overflow, by the first of `with_bounded_quotients` with powers up to
+    `MAX_POWER`, `with_bounded_terms` and the rule `doubles` that applies; another node unchanged.
+    """
+    if node.op != "mul":
+        return node
+    found = with_bounded_quotients(graph, node, MAX_POWER)
+    if found is not node or node.shape:
+        return found
+    found = with_bounded_terms(graph, node)
+    return doubles.limited(node) if found is node else found
 
 
 class _Rewriter:

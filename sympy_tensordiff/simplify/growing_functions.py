@@ -353,6 +353,9 @@ def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
 def with_slopes(graph: Graph, total: Node) -> Node:
     """Return the sum ``total`` with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel,
     as one term with `erfcx_slope`; another sum unchanged.
+
+    With a negative power of ``erfcx(u)`` the slope is divided by ``erfcx(u)``: for negative ``u``, where both overflow
+    and the terms have one sign, ``2*u - 2/(sqrt(pi)*erfcx(u))`` is computed.
     """
     if total.op != "add":
         return total
@@ -366,7 +369,14 @@ def with_slopes(graph: Graph, total: Node) -> Node:
                 c = graph.scale(-_HALF, graph.mul((other, unit)))
                 term = graph.mul((graph.scale(2, c), base.args[0], less, base))
                 if term is not other and term in total.args:
-                    joined = graph.mul((c, less, graph.call(erfcx_slope, base.args)))
+                    slope = graph.call(erfcx_slope, base.args)
+                    if less.op == "pow" and less.args[1].data < 0:
+                        is_negative = graph.compare("lt", base.args[0], graph.zero)
+                        second = graph.pow(graph.mul((root_of_pi, base)), graph.const(-1))
+                        direct = graph.scale(2, graph.add((base.args[0], graph.neg(second))))
+                        slope = graph.mul((slope, graph.pow(base, graph.const(-1))))
+                        less, slope = graph.mul((less, base)), graph.select(is_negative, direct, slope)
+                    joined = graph.mul((c, less, slope))
                     rest = [arg for arg in total.args if arg is not term and arg is not other]
                     return graph.add((*rest, joined))
     return total

@@ -7,6 +7,10 @@
 
 Both are the same quotient: on the first line numerator and denominator are divided by ``exp(u)``. Other powers of the
 sums and of ``exp(u)`` and ``expm1(u)`` are treated alike, if the numerator does not grow faster than the denominator.
+
+An exponential in front of a sum of such quotients is infinity by 0 for large u. It is multiplied in, if that bounds
+each term: ``exp(u)*(a/expm1(u) + b*sigmoid(-u))`` is ``b*sigmoid(u) - a/expm1(-u)``. The terms keep their ratios, so
+that their sum loses no more digits than before.
 """
 
 from __future__ import annotations
@@ -17,9 +21,17 @@ from typing import NamedTuple
 import sympy
 from sympy.codegen.cfunctions import expm1
 
+from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.simplify.growing_functions import is_call
 
 _FUNCTIONS = (sympy.exp, expm1)
+
+MAX_DEGREE = 4
+"""Exponentials of larger multiples stay as they are."""
+
+_MAX_TERMS = 6
+"""No exponential is multiplied into longer sums."""
 
 
 class _Forms(NamedTuple):
@@ -48,6 +60,82 @@ def with_bounded_growth(graph: Graph, product: Node) -> Node:
                 if found is not None:
                     return found
     return product
+
+
+def with_bounded_terms(graph: Graph, product: Node) -> Node:
+    """Return a product of ``exp(m*u)``, with a whole number m, and a sum with the exponential multiplied into the sum,
+    if no term of the sum then grows with u, as in ``exp(u)*(a/expm1(u) + sigmoid(-u))``. Return another product
+    unchanged.
+    """
+    others = [arg for arg in product.args if not is_call(arg, sympy.exp)]
+    has_place = any(_base(arg).op == "call" and _base(arg).data in (sigmoid, expm1) for arg in others)
+    has_place = has_place or any(arg.op == "add" and any(map(_may_fall, arg.args)) for arg in others)
+    if len(others) == len(product.args) or not has_place or not any(map(_may_fall, others)):
+        return product
+    for growing in (arg for arg in product.args if is_call(arg, sympy.exp)):
+        degree, u = graph.split_coefficient(growing.args[0])
+        if isinstance(degree, int) and abs(degree) <= MAX_DEGREE:
+            u, degree = (u, degree) if degree > 0 else (graph.neg(u), -degree)
+            factors = [arg for arg in product.args if arg is not growing]
+            found = _in_sums(graph, u, degree, factors) or (
+                _opposite(graph, u, degree, factors) if degree > 1 else None
+            )
+            if found is not None:
+                return found
+    return product
+
+
+def _in_sums(graph: Graph, u: Node, degree: int, factors: Sequence[Node]) -> Node | None:
+    """Return ``exp(degree*u)`` times `factors` with the exponential multiplied into the first sum among the factors
+    whose terms do not grow then; None without such a sum.
+    """
+    for total in (factor for factor in factors if factor.op == "add" and len(factor.args) <= _MAX_TERMS):
+        terms = [_times_exponential(graph, u, degree, term) for term in total.args]
+        known = [term for term in terms if term is not None]
+        if len(known) == len(terms):
+            return graph.mul((*(factor for factor in factors if factor is not total), graph.add(known)))
+    return None
+
+
+def _times_exponential(graph: Graph, u: Node, degree: int, term: Node) -> Node | None:
+    """Return ``exp(degree*u)*term`` in a form without overflow, if `term` has divisors that grow at least as fast with
+    `u`; else None.
+    """
+    factors = list(graph.factors(term))
+    if not _may_fall(term) and not any(is_call(factor, sympy.exp) for factor in factors):
+        return None
+    for factor in graph.factors(term):
+        number, base = graph.split_coefficient(factor.args[0]) if is_call(factor, sympy.exp) else (0, u)
+        if base is u and isinstance(number, int) and number:
+            degree += number
+            factors.remove(factor)
+    if not 0 < degree <= MAX_DEGREE:
+        return graph.mul((*factors, graph.call(sympy.exp, (graph.scale(degree, u),)))) if degree <= 0 else None
+    return (
+        _opposite(graph, u, degree, factors)
+        or _in_sums(graph, u, degree, factors)
+        or _bounded(graph, (*factors, *[graph.call(sympy.exp, (u,))] * degree), u)
+    )
+
+
+def _opposite(graph: Graph, u: Node, degree: int, factors: Sequence[Node]) -> Node | None:
+    """Return ``exp(degree*u)`` times `factors` with `degree` divisors ``expm1(u)`` as ``-expm1(-u)``, or as many
+    factors ``sigmoid(-u)`` as ``sigmoid(u)``, in place of the exponential. None if there are fewer of them.
+    """
+    if not any(_base(factor).op == "call" and _base(factor).data in (sigmoid, expm1) for factor in factors):
+        return None
+    minus = graph.neg(u)
+    opposite = {graph.call(sigmoid, (minus,)): (graph.call(sigmoid, (u,)), 1)}
+    opposite[graph.call(expm1, (u,))] = graph.call(expm1, (minus,)), -1
+    for factor in factors:
+        base = _base(factor)
+        other, sign = opposite.get(base, (base, 0))
+        if sign * _exponent(factor) >= degree:
+            power = graph.const(sign * degree)
+            rest = [part for part in factors if part is not factor]
+            left = graph.pow(base, graph.const(_exponent(factor) - sign * degree))
+            return graph.mul((*rest, graph.pow(graph.scale(sign, other), power), left))
+    return None
 
 
 def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
@@ -116,6 +204,24 @@ def _arguments(graph: Graph, base: Node) -> list[Node]:
 def _is_growing(node: Node) -> bool:
     """Return whether `node` is ``exp(u)`` or ``expm1(u)``."""
     return node.op == "call" and node.data in _FUNCTIONS
+
+
+def _base(factor: Node) -> Node:
+    """Return the base of a power; another factor unchanged."""
+    return factor.args[0] if factor.op == "pow" else factor
+
+
+def _may_fall(node: Node) -> bool:
+    """Return whether `node` has a divisor, a sigmoid or a sum of these among its factors, so that it may be small where
+    an exponential is large.
+    """
+    factors = node.args if node.op == "mul" else (node,)
+    return any(
+        _exponent(part) < 0
+        or (_base(part).op == "call" and _base(part).data is sigmoid)
+        or (part.op == "add" and all(map(_may_fall, part.args)))
+        for part in factors
+    )
 
 
 def _exponent(factor: Node) -> int:

@@ -6,7 +6,8 @@ and of whole tensors, with s and p for `sigmoid` and `softplus`::
     1/(1 + exp(u))**n    s(-u)**n    exp(-m*u)*s(u)**n            s(-u)**m * s(u)**(n - m),  m <= n
     a - a*s(u)           a*s(-u)     (a - b*exp(-m*u))*s(u)**n    a*s(u)**n - b*exp(-m*u)*s(u)**n
     sinh(u)/cosh(u)      tanh(u)      (exp(u) - exp(-u))/(exp(u) + exp(-u))       tanh(u)
-    a - 2*a*s(u)         -a*tanh(u/2), in kernels
+    (c*exp(u) - c*exp(-u))/cosh(u)     2*c*tanh(u)
+    a - 2*a*s(u)         -a*tanh(u/2), in kernels                    exp(-u/2)*s(u)   1/(2*cosh(u/2)), likewise
 
 and logarithms as `logarithms` says.
 
@@ -28,11 +29,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
 
 from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.growing_functions import is_call
 from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
@@ -127,6 +129,14 @@ class PairJoiner(ABC):
         return self.graph.ein(coefficient, operands, output, dict(enumerate(extents)))
 
 
+class _Hyperbolic(NamedTuple):
+    """A multiple ``factor*function(argument)`` of a hyperbolic sine or cosine."""
+
+    function: Any
+    argument: Node
+    factor: Number
+
+
 class _Logistic(PairJoiner):
     """The rules of `without_overflow`, such as ``1/(1 + exp(u))`` to ``sigmoid(-u)``."""
 
@@ -213,9 +223,10 @@ class _Logistic(PairJoiner):
         """Return whether `factor` is a positive power of a sigmoid, or a power of cosh. Only then may `joined` merge
         another factor with it, its second argument.
         """
-        return self.as_power_of_sigmoid(factor)[1] > 0 or (
-            factor.op == "pow" and self.hyperbolic(factor.args[0])[0] is sympy.cosh
-        )
+        if self.as_power_of_sigmoid(factor)[1] > 0:
+            return True
+        found = self.hyperbolic(factor.args[0]) if factor.op == "pow" else None
+        return found is not None and found.function is sympy.cosh
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
         """Return the factors that replace ``first * second``; None if no rule applies."""
@@ -229,42 +240,50 @@ class _Logistic(PairJoiner):
             if any(0 < self.multiple(part, opposite) <= times for part in parts):
                 return [graph.add([self.form(graph.mul((term, second))) for term in first.args])]
         m = self.multiple(first, opposite)
+        root = graph.scale(Fraction(times, 2), opposite)
+        if times % 2 and self.numbers and is_call(first, sympy.exp) and first.args[0] is root:
+            half = graph.call(sympy.cosh, (graph.scale(Fraction(1, 2), opposite),))
+            return [graph.const(Fraction(1, 2**times)), graph.pow(half, graph.const(-times))]
         if not 0 < m <= times:
             return None
         return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
 
     def tangent(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second``, a power of ``sinh(u)`` divided by a power of ``cosh(u)``: a
-        power of ``tanh(u)`` and the remaining power of one of the two. None for other factors.
+        """Return the factors that replace ``first*second``, a power of ``a*sinh(u)`` divided by a power of
+        ``b*cosh(u)``: a power of ``tanh(u)``, the remaining power of one of the two, and the number that is a power of
+        ``a/b``. None for other factors.
         """
         graph = self.graph
         base, k = first.args if first.op == "pow" else (first, graph.one)
         below, n = second.args
-        (function, argument), (_, other) = self.hyperbolic(base), self.hyperbolic(below)
-        if function is not sympy.sinh or k.op != "const" or n.op != "const":
+        sine, cosine = self.hyperbolic(base), self.hyperbolic(below)
+        if sine is None or cosine is None or sine.function is not sympy.sinh or k.op != "const" or n.op != "const":
             return None
         m = min(k.data, -n.data)
-        if m <= 0 or not isinstance(m, int) or other not in (argument, graph.neg(argument)):
+        if m <= 0 or not isinstance(m, int) or cosine.argument not in (sine.argument, graph.neg(sine.argument)):
             return None
-        tangent = graph.call(sympy.tanh, (argument,))
-        powers = (tangent, m), (base, k.data - m), (below, n.data + m)
-        return [graph.pow(one, graph.const(power)) for one, power in powers]
+        tangent = graph.call(sympy.tanh, (sine.argument,))
+        powers = [graph.pow(*one) for one in (
+            (tangent, graph.const(m)), (base, graph.const(k.data - m)), (below, graph.const(n.data + m))
+        )]  # fmt: skip
+        is_float = isinstance(sine.factor, float) or isinstance(cosine.factor, float)
+        number = (sine.factor / (cosine.factor if is_float else Fraction(cosine.factor))) ** m
+        return powers if number == 1 else [graph.const(number), *powers]
 
-    def hyperbolic(self, node: Node) -> tuple[Any, Node]:
-        """Return ``(function, u)`` if `node` is a hyperbolic sine or cosine: ``(sympy.sinh, u)`` also for ``exp(u) -
-        exp(-u)``, and ``(sympy.cosh, u)`` for ``exp(u) + exp(-u)``, without the factor 1/2. ``(None, node)`` for other
-        nodes.
+    def hyperbolic(self, node: Node) -> _Hyperbolic | None:
+        """Return the factor and the function if `node` is a multiple of a hyperbolic sine or cosine, also one written
+        by exponentials: ``3*exp(u) - 3*exp(-u)`` is ``6*sinh(u)``. Return None for other nodes.
         """
         if is_call(node, sympy.sinh) or is_call(node, sympy.cosh):
-            return node.data, node.args[0]
+            return _Hyperbolic(node.data, node.args[0], 1)
         if node.op == "add" and len(node.args) == 2:
             (c, one), (d, other) = map(self.graph.split_view, node.args)
             are_opposite = all(is_call(term, sympy.exp) for term in (one, other)) and (
                 one.args[0] is self.graph.neg(other.args[0])
             )
-            if are_opposite and (c, d) in ((1, 1), (1, -1), (-1, 1)):
-                return sympy.cosh if c == d else sympy.sinh, one.args[0] if c == 1 else other.args[0]
-        return None, node
+            if are_opposite and c in (d, -d):
+                return _Hyperbolic(sympy.cosh if c == d else sympy.sinh, one.args[0], 2 * c)
+        return None
 
     def multiple(self, exponential: Node, argument: Node) -> int:
         """Return the integer m such that `exponential` equals ``exp(m*argument)``; 0 if there is none."""

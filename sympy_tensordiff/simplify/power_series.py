@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import sympy
@@ -201,11 +202,20 @@ def _times(a: Coefficients, b: Coefficients) -> list[Fraction]:
 
 def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
     """Return the coefficients of ``a**power`` for a series `a` with ``a[0] == 1``."""
+    return list(_power_of_unit(tuple(a), power))
+
+
+@lru_cache(maxsize=256)
+def _power_of_unit(a: tuple[Fraction, ...], power: Fraction) -> tuple[Fraction, ...]:
+    """Return the result of `_power`. Series of equal functions of different variables are computed once."""
+    exponent = int(power) if power.denominator == 1 else power  # products with integers are faster
+    others = [k for k in range(1, len(a)) if a[k]]
     result = [Fraction(1)]
     for n in range(1, len(a)):
-        parts = [(power * k - (n - k)) * a[k] * result[n - k] for k in range(1, n + 1) if a[k]]
+        terms = [(k, result[n - k]) for k in others if k <= n]
+        parts = [(exponent * k - (n - k)) * (a[k] * value) for k, value in terms if value]
         result.append(sum(parts, Fraction(0)) / n)
-    return result
+    return tuple(result)
 
 
 def _derivative(a: Coefficients) -> list[Fraction]:

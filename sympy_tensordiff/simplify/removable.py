@@ -165,7 +165,8 @@ def regular_at_zero(
     """
     nodes = reachable(*roots)
     outer = set(roots)
-    whole = _with_entries_of(graph, nodes, arrays, choices)
+    ratios = _ratios(graph, nodes)
+    whole = _with_entries_of(graph, nodes, arrays, choices, ratios)
     accurate = {*choices, *choices.values()}
     parts = ArithmeticSubexpressions(accurate)
     found: dict[Node, list[SeriesChoice]] = {}
@@ -181,8 +182,13 @@ def regular_at_zero(
         return list(roots)
     graph.laws["series at 0"] = sum(map(len, found.values()))
     done: dict[Node, Node] = {}
+    # All terms of a direct form have one rounding error of u in common, which does not grow as they cancel.
+    members = [member for chosen in found.values() for choice in chosen for member in choice.members]
+    by_ratio = {node for node in reachable(*members) if node.op == "add" and not node.shape} if ratios else set()
     for node in nodes:
         done[node] = graph.with_args(node, [done[arg] for arg in node.args])
+        if node in by_ratio:
+            done[node] = _by_ratio(graph, done[node], ratios)
         if node in found:
             done[node] = _with_choices(graph, node, found[node], done)
     return [done[root] for root in roots]
@@ -234,13 +240,18 @@ def _may_cancel(node: Node) -> bool:
 
 
 def _with_entries_of(
-    graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
+    graph: Graph,
+    nodes: Sequence[Node],
+    arrays: Mapping[Node, Node],
+    choices: Mapping[Node, Node],
+    ratios: AbstractSet[Node],
 ) -> dict[Node, Node]:
     """Return a dictionary from `nodes` to equal nodes in which simple formulas replace reads of stored arrays, so that
     rules can see them. `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use
     instead.
 
-    Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
+    Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all. For the quotients
+    ``a/b`` in `ratios`, sums ``a + b`` become ``b*(1 + a/b)``, which have a series in the quotient.
     """
     done: dict[Node, Node] = {}
     entries: dict[Node, Node] = dict(choices)
@@ -263,11 +274,63 @@ def _with_entries_of(
             done[node] = done[entries[node]]
         else:
             done[node] = node if node.shape else graph.with_args(node, [done[arg] for arg in node.args])
+            if ratios and node.op == "add" and not node.shape:
+                done[node] = _by_ratio(graph, done[node], ratios)
             if node.op == "pow" and not node.shape and node.args[1].op != "const" and node.args[0].op != "const":
                 # Where the base is negative, no entry is near 0: the logarithm is NaN.
                 done[node] = _by_exponential(graph, *done[node].args)
         pending.pop()
     return done
+
+
+def _ratios(graph: Graph, nodes: Sequence[Node]) -> set[Node]:
+    """Return the quotients without sums, such as ``x/y``, of which `nodes` contain a function with a series, and their
+    squares. Factors that are numbers are left out. Return an empty set if `nodes` contain no sum ``x + y``.
+    """
+    found: set[Node] = set()
+    if not any(_is_sum_of_two(node) for node in nodes):
+        return found
+    for node in nodes:
+        is_function = (node.op == "call" and node.data in KNOWN) or (node.op == "pow" and node.args[0].op == "add")
+        argument = node.args[0] if is_function else graph.one
+        if argument.op == "select" and is_of_large_values(argument.args[0]):
+            argument = argument.args[2]
+        for term in _terms_of(argument):
+            if term.op == "mul" and _is_quotient(term) and not any(_is_of_sum(arg) for arg in term.args):
+                _, ratio = graph.split_coefficient(term)
+                found |= {ratio, graph.pow(ratio, graph.const(2))}
+    return found
+
+
+def _is_divided(ratio: Node, bases: AbstractSet[Node]) -> bool:
+    """Return whether each of `bases` is a divisor in `ratio`."""
+    divisors = {part.args[0] for part in ratio.args if _is_quotient(part)}
+    return bases <= divisors
+
+
+def _is_of_sum(factor: Node) -> bool:
+    """Return whether `factor` is a sum or a power of one."""
+    return factor.op == "add" or (factor.op == "pow" and factor.args[0].op == "add")
+
+
+def _is_sum_of_two(node: Node) -> bool:
+    """Return whether `node` is a scalar sum of two terms that are not numbers."""
+    return node.op == "add" and not node.shape and len(node.args) == 2 and all(arg.op != "const" for arg in node.args)
+
+
+def _by_ratio(graph: Graph, node: Node, ratios: AbstractSet[Node]) -> Node:
+    """Return a sum ``a + b`` as ``b*(1 + a/b)`` if the quotient ``a/b`` is one of `ratios` times a number; another node
+    unchanged.
+    """
+    if _is_sum_of_two(node):
+        for a, b in (node.args, node.args[::-1]):
+            bases = {_base_and_exponent(part)[0] for part in graph.factors(graph.split_coefficient(b)[1])}
+            if not any(_is_divided(ratio, bases) for ratio in ratios):
+                continue
+            ratio = graph.mul((a, graph.pow(b, graph.const(-1))))
+            if graph.split_coefficient(ratio)[1] in ratios:
+                return graph.mul((b, graph.add((graph.one, ratio))))
+    return node
 
 
 def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
