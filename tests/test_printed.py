@@ -40,7 +40,7 @@ FORMS = {"text": str, "latex": sympy.latex, "pretty": pretty, "in_ascii": in_asc
 
 @dataclass(frozen=True)
 class Entry:
-    """An input: what the file says of it, its value, the forms, and the names that it uses. A statement has no forms."""
+    """An input: what the file says of it, its value, the forms (a statement has none), and the names that it uses."""
 
     section: str
     source: str
