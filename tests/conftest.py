@@ -151,6 +151,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 10)
 
 
+def pytest_sessionfinish() -> None:
+    # Pytest looks five times for objects that nobody has and that complain; one time finds them.
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory):
     """A folder of its own for compiled code, elementary functions for all kernels; LLVM's verifier sees all modules."""

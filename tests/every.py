@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,30 +13,41 @@ Test = Callable[..., None]
 
 
 def every(
-    names: str, values: Iterable[Any], ids: Callable[[Any], str] | Iterable[str] | None = None, turns: int = 1
+    names: str,
+    values: Iterable[Any] | Callable[[], Iterable[Any]],
+    ids: Callable[[Any], str] | Iterable[str] | None = None,
+    turns: int = 1,
 ) -> Callable:
     """Run a test with each value of the argument ``names``; the first failure ends it, and says for which value.
 
     Several names are separated by commas, and each value is a tuple then. The values of a mapping are named by their
     keys, others by ``ids``, if given: labels, or what makes a label of a value. One value in ``turns`` runs each day,
-    as with the mark `in_turns`.
+    as with the mark `in_turns`. Values that take long are those of a function, which is called when the test runs.
     """
-    if isinstance(values, Mapping):
-        ids, values = list(values), list(values.values())
-    values = list(values)
     # what is written of a value is found where its test fails: to write all takes a second
     label = ids if callable(ids) else repr
-    labels = [None] * len(values) if ids is None or callable(ids) else list(ids)
     arguments = [name.strip() for name in names.split(",")]
-    cases = [
-        (value, known, dict(zip(arguments, value if len(arguments) > 1 else (value,), strict=True)))
-        for value, known in zip(values, labels, strict=True)
-    ]
-    assert cases
+
+    @cache
+    def cases() -> list[tuple[Any, str | None, dict[str, Any]]]:
+        given = values() if callable(values) else values
+        known = ids
+        if isinstance(given, Mapping):
+            known, given = list(given), given.values()
+        given = list(given)
+        labels = [None] * len(given) if known is None or callable(known) else list(known)
+        assert given
+        return [
+            (value, known, dict(zip(arguments, value if len(arguments) > 1 else (value,), strict=True)))
+            for value, known in zip(given, labels, strict=True)
+        ]
+
+    if not callable(values):
+        cases()
 
     def decorate(test: Test) -> Test:
         def run(**fixtures: Any) -> None:
-            for value, known, case in fixtures.pop("in_turns")(cases, turns) if turns > 1 else cases:
+            for value, known, case in fixtures.pop("in_turns")(cases(), turns) if turns > 1 else cases():
                 try:
                     test(**case, **fixtures)
                 except (Exception, pytest.fail.Exception) as error:

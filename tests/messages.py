@@ -5,16 +5,18 @@ variables or returned by a function of the same module. The page of errors lists
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import sympy_tensordiff as td
+from package_sources import PACKAGE, statements
+
 from sympy_tensordiff import errors
 
-PACKAGE = Path(td.__file__).parent
 OURS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+CALL = re.compile(rf"\b({'|'.join(sorted(OURS))})\(")
 HOLE = "\0"
 
 
@@ -22,6 +24,12 @@ HOLE = "\0"
 def nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
     """All nodes inside, which are walked again and again."""
     return tuple(ast.walk(scope))
+
+
+@cache
+def functions(module: ast.Module) -> tuple[ast.FunctionDef, ...]:
+    """All functions of a module, the nested ones too."""
+    return tuple(node for node in statements(module.body) if isinstance(node, ast.FunctionDef))
 
 
 def texts(node: ast.AST | None, scope: ast.AST, module: ast.Module, depth: int = 3) -> list[str]:
@@ -43,7 +51,7 @@ def texts(node: ast.AST | None, scope: ast.AST, module: ast.Module, depth: int =
             values = [n.value for n in nodes(scope) if isinstance(n, ast.Assign | ast.AugAssign) and sets(n, name)]
             return [text for value in values for text in texts(value, scope, module, depth - 1)]
         case ast.Call(func=ast.Name(id=name)) if depth:
-            found = [n for n in nodes(module) if isinstance(n, ast.FunctionDef) and n.name == name]
+            found = [function for function in functions(module) if function.name == name]
             values = [(n.value, f) for f in found for n in nodes(f) if isinstance(n, ast.Return)]
             return [text for value, function in values for text in texts(value, function, module, depth - 1)]
     return []
@@ -73,11 +81,12 @@ class Message(NamedTuple):
 def messages_of(path: Path) -> Iterator[Message]:
     """The messages of a module."""
     text = path.read_text(encoding="utf-8")
-    if not any(f"{name}(" in text for name in OURS):
+    if not CALL.search(text):
         return
-    module = ast.parse(text)
-    functions = [n for n in nodes(module) if isinstance(n, ast.FunctionDef)]
-    for function in functions:
+    module, lines = ast.parse(text), text.splitlines()
+    for function in functions(module):
+        if not CALL.search("\n".join(lines[function.lineno - 1 : function.end_lineno])):
+            continue  # to walk through all functions takes a second
         for node in nodes(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OURS:
                 for text in texts(node.args[0] if node.args else None, function, module):

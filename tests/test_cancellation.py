@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -90,10 +91,15 @@ REGULAR = {
 NEAR = [1e-60, -1e-12, 1e-7, -1e-3, 0.05, -0.24]
 
 
+@cache
+def in_multiple_precision(formula):
+    return sympy.lambdify((s, t), formula, "mpmath")
+
+
 def exact(formula, at, digits=500):
     """Return the value at ``(s, t)`` in multiple precision."""
     with mpmath.workdps(digits):
-        return sympy.lambdify((s, t), formula, "mpmath")(*map(mpmath.mpf, at))
+        return in_multiple_precision(formula)(*map(mpmath.mpf, at))
 
 
 def in_ulps(found, wanted):

@@ -1,18 +1,10 @@
 """The corpus of readable derivatives: what a person writes is right, and so is ours, which is hardly longer."""
 
 from functools import cache
+from importlib import import_module
 from random import Random
 from statistics import median
 
-import corpus_fields
-import corpus_groups
-import corpus_learning
-import corpus_matrices
-import corpus_models
-import corpus_papers
-import corpus_physics
-import corpus_practice
-import corpus_sciences
 import numpy as np
 import pytest
 import sympy
@@ -24,19 +16,22 @@ from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.reference import derivative, evaluate, symbols_of
 from sympy_tensordiff.testing.values import random_values
 
-n, y, HALF = td.indices("n"), corpus_physics.y, sympy.Rational(1, 2)
-MODULES = (
-    corpus_learning,
-    corpus_physics,
-    corpus_papers,
-    corpus_fields,
-    corpus_practice,
-    corpus_groups,
-    corpus_sciences,
-    corpus_matrices,
-    corpus_models,
-)
-FORMS = {form.name: form for module in MODULES for form in module.FORMS}
+n, HALF = td.indices("n"), sympy.Rational(1, 2)
+MODULES = ("learning", "physics", "papers", "fields", "practice", "groups", "sciences", "matrices", "models")
+
+
+@cache
+def corpus(field):
+    """A module of the corpus; to build its forms takes a fifth of a second, so that only tests do."""
+    return import_module(f"corpus_{field}")
+
+
+@cache
+def forms():
+    """The forms of all modules by their names."""
+    return {form.name: form for field in MODULES for form in corpus(field).FORMS}
+
+
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}
 
 
@@ -63,22 +58,22 @@ def expected(form, values):
 @cache
 def answer(name):
     """The derivative that the package finds."""
-    return FORMS[name].derivative()
+    return forms()[name].derivative()
 
 
 def some(count, thorough, seed):
     """As many names of forms; all of them if the tests are thorough."""
-    return sorted(FORMS) if thorough else Random(seed).sample(sorted(FORMS), count)
+    return sorted(forms()) if thorough else Random(seed).sample(sorted(forms()), count)
 
 
 def test_names_are_different():
-    assert len(FORMS) == sum(len(module.FORMS) for module in MODULES) >= 510
+    assert len(forms()) == sum(len(corpus(field).FORMS) for field in MODULES) >= 510
 
 
 @pytest.mark.in_turns(4)
 def test_both_forms_are_the_derivative(thorough):
     for name in some(50, thorough, seed=1):
-        form = FORMS[name]
+        form = forms()[name]
         values = values_of(form)
         right = np.asarray(expected(form, values), dtype=float)
         assert np.isfinite(right).all(), name
@@ -115,7 +110,7 @@ LONGER = {
 @pytest.mark.in_turns(8)
 def test_derivatives_are_hardly_longer_than_what_a_person_writes(thorough):
     names = sorted({*some(90, thorough, seed=3), *LONGER})
-    ratios = {name: of_ours(answer(name)) / of_person(FORMS[name]) for name in names}
+    ratios = {name: of_ours(answer(name)) / of_person(forms()[name]) for name in names}
     assert {name for name, ratio in ratios.items() if ratio > LONGER.get(name, 1.15)} == set()
     assert median(ratios.values()) <= 1
 
@@ -146,7 +141,7 @@ def in_names(function):
 @pytest.mark.in_turns(8)
 def test_derivatives_through_named_parts_are_right_at_every_order(thorough):
     for name in WITH_PARTS if thorough else Random(4).sample(WITH_PARTS, 5):
-        form = FORMS[name]
+        form = forms()[name]
         direction = td.TensorSymbol("direction", form.variable.shape)
         values = values_of(form)
         values[direction] = np.linspace(-1, 1, np.size(values[form.variable])).reshape(np.shape(values[form.variable]))
@@ -160,9 +155,10 @@ def test_derivatives_through_named_parts_are_right_at_every_order(thorough):
 
 
 def test_a_gaussian_process_in_named_parts():
-    form = FORMS["Gaussian process by its length"]
-    length, scale, noise = corpus_physics.length, corpus_physics.scale, corpus_physics.noise
-    distance = td.name(corpus_physics.D, "D")
+    form = forms()["Gaussian process by its length"]
+    physics = corpus("physics")
+    length, scale, noise, y = physics.length, physics.scale, physics.noise, physics.y
+    distance = td.name(physics.D, "D")
     covariance = td.name(scale**2 * td.exp(-distance / (2 * length**2)) + noise**2 * td.DeltaTensor((n,)), "K")
     likelihood = y @ td.name(td.inv(covariance) @ y, "alpha") / 2 + td.logdet(covariance) / 2
     gradients = td.gradient(likelihood, (length, scale, noise))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import mpmath
 import numpy as np
 import pytest
@@ -35,9 +37,14 @@ FORMULAS = {
 }
 
 
+@cache
+def in_multiple_precision(formula):
+    return sympy.lambdify((s, t), formula, "mpmath")
+
+
 def exact(formula, at):
     with mpmath.workdps(600):
-        return sympy.lambdify((s, t), formula, "mpmath")(*(mpmath.mpf(float(value)) for value in at))
+        return in_multiple_precision(formula)(*(mpmath.mpf(float(value)) for value in at))
 
 
 @every("name", [*FORMULAS], turns=8)

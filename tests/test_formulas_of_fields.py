@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import mpmath
 import numpy as np
 import pytest
@@ -140,10 +142,15 @@ FORMULAS = {
 }
 
 
+@cache
+def in_multiple_precision(formula, letters):
+    return sympy.lambdify(letters, formula, "mpmath")
+
+
 def exact(formula, letters, at):
     """Return the value at a point in multiple precision."""
     with mpmath.workdps(900):
-        return sympy.lambdify(letters, formula, "mpmath")(*map(mpmath.mpf, at))
+        return in_multiple_precision(formula, letters)(*map(mpmath.mpf, at))
 
 
 def condition(formula, letters, at, value):

@@ -7,57 +7,17 @@ import io
 import re
 import tokenize
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-import sympy_tensordiff
+from package_sources import sources
 
-PACKAGE = Path(sympy_tensordiff.__file__).parent
 NOT_AT_THE_BEGINNING = {"What", "Where", "How", "That", "Which"}
 LIMIT_WITHOUT_NOUN = re.compile(r"_?(MOST|LEAST|FEW|LONG|MANY|LARGE|SMALL|NEAR|WIDE|ENOUGH|[A-Z]+EST)$")
 
 
-class Source(NamedTuple):
-    """The parts of a module that the rules are about."""
-
-    path: str
-    text: str
-    definitions: list[tuple[str, str]]  # of the module, classes and functions: names and docstrings
-    classes: list[str]
-    targets: list[str]  # of assignments of the module
-    strings: list[str]  # that are statements
-
-
-def source(path: Path) -> Source:
-    """Return the parts of the module at `path`."""
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.Expr))]
-    definitions = [node for node in nodes if not isinstance(node, ast.Expr)]
-    strings = [
-        node.value.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    ]
-    targets = [node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None) for node in tree.body]
-    return Source(
-        path.relative_to(PACKAGE).as_posix(),
-        text,
-        [(getattr(node, "name", "the module"), ast.get_docstring(node) or "") for node in definitions],
-        [node.name for node in definitions if isinstance(node, ast.ClassDef)],
-        [target.id for target in targets if isinstance(target, ast.Name)],
-        [string for string in strings if isinstance(string, str)],
-    )
-
-
-@cache
-def sources() -> list[Source]:
-    """Return the modules; trees of all take too much memory to keep them."""
-    return [source(path) for path in sorted(PACKAGE.rglob("*.py"))]
-
-
 def test_no_two_classes_share_a_name():
     places = defaultdict(set)
-    for module in sources():
+    for module in sources().values():
         for name in module.classes:
             places[name].add(module.path)
     assert places
@@ -65,12 +25,12 @@ def test_no_two_classes_share_a_name():
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
-    named = [(module.path, name, doc) for module in sources() for name, doc in module.definitions if doc]
+    named = [(module.path, name, doc) for module in sources().values() for name, doc in module.definitions if doc]
     assert named and not [(path, name) for path, name, doc in named if doc.split()[0] in NOT_AT_THE_BEGINNING]
 
 
 def test_limits_say_what_they_limit():
-    named = [(module.path, name) for module in sources() for name in module.targets]
+    named = [(module.path, name) for module in sources().values() for name in module.targets]
     assert named and not [(path, name) for path, name in named if LIMIT_WITHOUT_NOUN.match(name)]
 
 
@@ -80,7 +40,7 @@ DIALECT = ("manieth", "anyway", "by what", "what stands", "taken apart", "is tol
 def test_texts_use_the_words_of_the_field():
     """Keep the private dialect out of docstrings and comments: DESIGN.md lists it under Language."""
     wrong = []
-    for module in sources():
+    for module in sources().values():
         words = [word for word in DIALECT if word in " ".join(module.text.split())]
         if words:  # tokens take longer than all else
             tokens = tokenize.generate_tokens(io.StringIO(module.text).readline)
@@ -100,7 +60,8 @@ def test_the_first_line_of_a_test_file_says_what_it_protects():
     """The line is a sentence; other lines have details."""
     unclear = []
     for path in sorted(Path(__file__).parent.rglob("test_*.py")):
-        first = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]
+        text = path.read_text(encoding="utf-8")
+        first = (ast.literal_eval(text[: text.index('"""', 3) + 3]) if text.startswith('"""') else "").split("\n")[0]
         if len(first) < 25 or not first.endswith((".", ":")):
             unclear.append(f"{path.name}: {first}")
     assert not unclear, unclear

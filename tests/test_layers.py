@@ -8,13 +8,14 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import FrameType
 
 import pytest
 from every import every
+from package_sources import sources, statements
 
 import sympy_tensordiff as td
 from sympy_tensordiff.integer.system import system
@@ -99,13 +100,13 @@ def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-def imported_modules(module: str, tree: ast.AST) -> Iterator[str]:
-    """All modules of the package that ``module`` imports, by their full names."""
+def imported_modules(module: str, imports: Iterable[ast.Import | ast.ImportFrom]) -> Iterator[str]:
+    """All modules of the package that these statements in ``module`` import, by their full names."""
     package = module if is_package(module) else module.rpartition(".")[0]
-    for node in ast.walk(tree):
+    for node in imports:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             if node.level:
                 anchor = package.split(".")[: len(package.split(".")) - node.level + 1]
@@ -117,13 +118,9 @@ def imported_modules(module: str, tree: ast.AST) -> Iterator[str]:
 
 
 @cache
-def parse(module: str) -> ast.Module:
-    return ast.parse(SOURCES[module].read_text(encoding="utf-8"), filename=str(SOURCES[module]))
-
-
-@cache
 def imports_of_all() -> dict[str, frozenset[str]]:
-    return {module: frozenset(imported_modules(module, parse(module))) - {module} for module in SOURCES}
+    found = {module: imported_modules(module, sources()[path].imports) for module, path in SOURCES.items()}
+    return {module: frozenset(targets) - {module} for module, targets in found.items()}
 
 
 def violations(imports: dict[str, frozenset[str]]) -> list[str]:
@@ -216,14 +213,27 @@ def test_the_checks_see_a_violation() -> None:
     assert len(backward_imports(both, "symbolic", SYMBOLIC_FOLDERS)) == 1
     a, b, c = f"{PACKAGE}.graph.a", f"{PACKAGE}.graph.b", f"{PACKAGE}.graph.c"
     assert cycles({a: frozenset({b}), b: frozenset({a, c}), c: frozenset()}) == [[a, b], [b, a]]
-    late = ast.parse("def f():\n    from .. import graph\n    import sympy_tensordiff.codegen.ir.loops as l\n")
-    seen = set(imported_modules(f"{PACKAGE}.integer.affine", late))
-    assert seen == {f"{PACKAGE}.graph", f"{PACKAGE}.codegen.ir.loops"}
+    first, second = "from .. import graph", "import sympy_tensordiff.codegen.ir.loops as l"
+    for outer in (
+        *("def f():", "if a:", "if a: pass\nelse:", "try: pass\nexcept a:", "try: pass\nfinally:"),
+        *(
+            "class A:\n  def f():",
+            "async def f():",
+            "match a:\n case 1:",
+            "with a:",
+            "while a: pass\nelse:",
+            "for a in b:",
+        ),
+    ):
+        late = ast.parse(f"{outer}\n    {first}\n    {second}\n")
+        imports = [node for node in statements(late.body) if isinstance(node, ast.Import | ast.ImportFrom)]
+        seen = set(imported_modules(f"{PACKAGE}.integer.affine", imports))
+        assert seen == {f"{PACKAGE}.graph", f"{PACKAGE}.codegen.ir.loops"}, outer
 
 
 @every("module", [m for m in SOURCES if is_package(m)])
 def test_packages_only_reexport(module: str) -> None:
-    for node in parse(module).body:
+    for node in ast.parse(SOURCES[module].read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):  # the docstring
@@ -252,7 +262,7 @@ def test_public_names_are_documented() -> None:
 
 @every("module", [m for m, path in SOURCES.items() if path.stat().st_size])
 def test_modules_open_with_a_docstring(module: str) -> None:
-    assert ast.get_docstring(parse(module)), f"{module} has no docstring"
+    assert sources()[SOURCES[module]].doc, f"{module} has no docstring"
 
 
 def test_only_one_file_inspects_frames() -> None:

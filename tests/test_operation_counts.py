@@ -7,6 +7,7 @@ Each line is counted in a fork of a process that has differentiated nothing: cac
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ import faults
 import pytest
 from conftest import another_process
 from cost_judge.oracle import executed, figures
-from test_corpus import FORMS, SIZES
+from test_corpus import SIZES, forms
 
 from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.ir.programs import Program, Recurrence
@@ -78,7 +79,7 @@ def of_row(name):
 
 
 def of_form(name):
-    form = FORMS[name]
+    form = forms()[name]
     derivative = form.derivative()
     sizes = {symbol: SIZES.get(symbol, 2) for symbol in symbols_of(derivative) if symbol.is_integer}
     arguments, _ = call_arguments(derivative, random_values((derivative,), sizes, seed=5, kind="float"))
@@ -90,20 +91,25 @@ WITH_CONDITIONS_ON_DATA = {
     *("conditional random field, transitions", "harmonic bonds"),
 }
 """Functions whose operations depend on entries of tensors of integers."""
-NAMES = {f"row {name}": (of_row, name) for name in ROWS} | {
-    f"form {name}": (of_form, name) for name in FORMS if name not in WITH_CONDITIONS_ON_DATA
-}
-"""The function that counts, and its argument, by the name of a line."""
+
+
+@cache
+def counters():
+    """The function that counts, and its argument, by the name of a line."""
+    return {f"row {name}": (of_row, name) for name in ROWS} | {
+        f"form {name}": (of_form, name) for name in forms() if name not in WITH_CONDITIONS_ON_DATA
+    }
 
 
 def line(name):
     """A name and its numbers; called in a process of its own."""
 
     def numbers():
-        function, argument = NAMES[name]
+        function, argument = counters()[name]
         count_requests()
         return function(argument)
 
+    forms()  # once for all lines
     kind, found = faults.in_fork(numbers, "off")
     assert kind == "value", found
     return " ".join([name + ":", *(f"{label} {n}" for label, n in zip(COLUMNS, found, strict=True))])
@@ -121,14 +127,15 @@ def recorded():
     return {text.split(":")[0]: text for text in lines}
 
 
-def test_the_file_has_all_names(request, process):
+def test_the_file_has_all_names(request):
     if request.config.getoption("--update"):
-        FILE.write_text(HEAD + "".join(f"{process(line, name)}\n" for name in NAMES), encoding="utf-8")
-    assert list(recorded()) == list(NAMES)
+        process = request.getfixturevalue("process")
+        FILE.write_text(HEAD + "".join(f"{process(line, name)}\n" for name in counters()), encoding="utf-8")
+    assert list(recorded()) == list(counters())
 
 
 def sample(prefix):
-    names = sorted(name for name in NAMES if name.startswith(prefix))
+    names = sorted(name for name in recorded() if name.startswith(prefix))
     chosen = Random(prefix).sample(names, SAMPLE)
     return [pytest.param(name, marks=() if name in chosen else pytest.mark.thorough) for name in names]
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import doctest
 import re
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -37,16 +38,21 @@ def in_ascii(value: Any) -> str:
 FORMS = {"text": str, "latex": sympy.latex, "pretty": pretty, "in_ascii": in_ascii}
 
 
-class Entry(NamedTuple):
-    """An input: what the file says of it, its value, what is printed now, the forms, and the names that it uses."""
+@dataclass(frozen=True)
+class Entry:
+    """An input: what the file says of it, its value, the forms (a statement has none), and the names that it uses."""
 
     section: str
     source: str
     before: str
     value: Any
-    now: str
     forms: tuple[Any, ...]
     names: dict[str, Any]
+
+    @cached_property
+    def now(self) -> str:
+        """What is printed now: most tests need the value only, which takes a third of the time."""
+        return "".join(f"{form(self.value)}\n" for form in self.forms)
 
     def __str__(self) -> str:
         first, *rest = self.source.splitlines()
@@ -62,20 +68,19 @@ def read(text: str, names: dict[str, Any]) -> list[str | Entry]:
             found.append(piece)
             continue
         try:
-            value, now = evaluated(piece.source, names)
+            value, forms = evaluated(piece.source, names)
         except Exception as error:
             raise AssertionError(f"{FILE.name}, {heading}: {piece.source}{type(error).__name__}: {error}") from error
-        found.append(Entry(heading, piece.source, piece.want, value, now, names.get("show", ()), names))
+        found.append(Entry(heading, piece.source, piece.want, value, forms, names))
     return found
 
 
-def evaluated(source: str, names: dict[str, Any]) -> tuple[Any, str]:
-    """The value of an input, and what is printed of it: nothing of a statement."""
+def evaluated(source: str, names: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    """The value of an input, and the forms that are printed of it: none of a statement."""
     if not isinstance(ast.parse(source).body[0], ast.Expr):
         exec(source, names)
-        return None, ""
-    value = eval(source, names)
-    return value, "".join(f"{form(value)}\n" for form in names["show"])
+        return None, ()
+    return eval(source, names), names["show"]
 
 
 @cache
@@ -100,7 +105,7 @@ def pieces(heading: str) -> list[str | Entry]:
 def entries(*headings: str) -> list[Entry]:
     """The inputs with a value, of some sections or of all."""
     found = (piece for heading in headings or sections() for piece in pieces(heading))
-    return [piece for piece in found if isinstance(piece, Entry) and piece.now]
+    return [piece for piece in found if isinstance(piece, Entry) and piece.forms]
 
 
 def differences(pieces: list[str | Entry]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from math import lcm
 from typing import Any, NamedTuple
 
 import sympy
@@ -188,16 +189,24 @@ def _call(function: Any, arg: Series, length: int) -> Series | None:
 # ---------------------------------------------------------------------------- coefficients
 
 
+def _numerators(a: Coefficients) -> tuple[list[int], int]:
+    """Return the coefficients `a` over their common denominator: ``(numerators, denominator)``. Sums of products of
+    integers need no greatest common divisor for each term.
+    """
+    denominator = lcm(*(c.denominator for c in a))
+    return [c.numerator * (denominator // c.denominator) for c in a], denominator
+
+
 def _times(a: Coefficients, b: Coefficients) -> list[Fraction]:
     """Return the coefficients of the product of the series `a` and `b`, as many as the shorter of them has."""
     size = min(len(a), len(b))
-    result = [Fraction(0)] * size
+    (left, below), (right, other) = _numerators(a[:size]), _numerators(b[:size])
+    result = [0] * size
     for i in range(size):
-        if a[i]:
+        if left[i]:
             for j in range(size - i):
-                if b[j]:
-                    result[i + j] += a[i] * b[j]
-    return result
+                result[i + j] += left[i] * right[j]
+    return [Fraction(c, below * other) for c in result]
 
 
 def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
@@ -208,14 +217,28 @@ def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
 @lru_cache(maxsize=256)
 def _power_of_unit(a: tuple[Fraction, ...], power: Fraction) -> tuple[Fraction, ...]:
     """Return the result of `_power`. Series of equal functions of different variables are computed once."""
-    exponent = int(power) if power.denominator == 1 else power  # products with integers are faster
+    if power.denominator == 1:
+        return tuple(_integer_power(a, int(power)))
     others = [k for k in range(1, len(a)) if a[k]]
     result = [Fraction(1)]
     for n in range(1, len(a)):
         terms = [(k, result[n - k]) for k in others if k <= n]
-        parts = [(exponent * k - (n - k)) * (a[k] * value) for k, value in terms if value]
+        parts = [(power * k - (n - k)) * (a[k] * value) for k, value in terms if value]
         result.append(sum(parts, Fraction(0)) / n)
     return tuple(result)
+
+
+def _integer_power(a: Coefficients, power: int) -> list[Fraction]:
+    """Return the coefficients of ``a**power`` for a series `a` with ``a[0] == 1``, by the recurrence of `_power` in
+    integers: with a denominator d of all ``a[k]``, coefficient n of the power is an integer over ``d**n``.
+    """
+    numerators, below = _numerators(a)
+    scaled = [c * below ** max(k - 1, 0) for k, c in enumerate(numerators)]  # a[k]*d**k
+    result = [1]
+    for n in range(1, len(a)):
+        parts = [(power * k - (n - k)) * scaled[k] * result[n - k] for k in range(1, n + 1) if scaled[k]]
+        result.append(sum(parts) // n)
+    return [Fraction(c, below**n) for n, c in enumerate(result)]
 
 
 def _derivative(a: Coefficients) -> list[Fraction]:

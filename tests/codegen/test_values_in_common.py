@@ -1,6 +1,7 @@
 """Values that the results of a program have in common are computed once: scores, quotients, powers, data."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ def with_gradient(value, *variables):
     return (value, *td.gradient(value, variables))
 
 
+@cache
 def triangular_mixture():
     """A mixture of Gaussians with triangular factors, by its weights, widths, centres and factors."""
     inner = exp(width[k, q]) * (X[i, q] - C[k, q]) + Sum(L[k, q, l] * (X[i, l] - C[k, l]), (l, 0, q - 1))
@@ -35,12 +37,14 @@ def triangular_mixture():
     return (X, C, L, w, width), with_gradient(value, w, width, C, L)
 
 
+@cache
 def soft_assignment():
     """The log-likelihood of centres, by the centres."""
     value = Sum(log(Sum(w[k] * exp(-Sum((X[i, q] - C[k, q]) ** 2, over(q, d))), over(k, m))), over(i, n))
     return (X, C, w), with_gradient(value, C)
 
 
+@cache
 def flows():
     """What arrives at nodes along edges, of two kinds, each with a sign for the edge's end."""
     ends = Delta(p, src[e]), Delta(p, dst[e])
@@ -48,6 +52,7 @@ def flows():
     return (w, c, src, dst), (Entries(Sum(kinds * w[src[e]], over(e, n)), (p, m)),)
 
 
+@cache
 def expected_words():
     """A function of gathered functions, by what the functions are called at."""
     inner = Entries(sympy.gamma(1 + width[p, q] ** 2), (p, m), (q, d))
@@ -55,6 +60,7 @@ def expected_words():
     return (width, c, src), with_gradient(value, width)
 
 
+@cache
 def binomial():
     """Two products of matrices in logarithms, with the limits in reading order."""
     one = Sum(G[i, q] * F[j, q], over(q, d))
@@ -63,6 +69,7 @@ def binomial():
     return (G, F, M), with_gradient(f, G, F)
 
 
+@cache
 def kinetics():
     """Steps of reactions whose rates are products of powers, by the concentrations."""
     rate = Entries(sympy.Mul(w[k], td.IndexedProduct(G[i, q] ** C[k, q], over(q, d))), (i, n), (k, m))
@@ -71,6 +78,7 @@ def kinetics():
     return (G, C, F, w), with_gradient(value, G)
 
 
+@cache
 def blur():
     """A periodic blur of an image, by the weights."""
     image, seen = td.TensorSymbol("image", (n, m)), td.TensorSymbol("seen", (n, m))
@@ -80,6 +88,7 @@ def blur():
     return (image, seen, weights), with_gradient(value, weights)
 
 
+@cache
 def spectra():
     """Logarithms of the spectra of overlapping windows, by the signal."""
     signal, window = td.TensorSymbol("signal", 4 * n + 8), td.TensorSymbol("window", 8)
@@ -89,6 +98,7 @@ def spectra():
     return (signal, window), with_gradient(value, signal)
 
 
+@cache
 def orders():
     """Sums of a function of SciPy's over its orders, by the bases of powers of which one may be to the zero."""
     value = Sum(log(Sum(sympy.besselj(k, c[i]) ** 2 * M[i, k] ** k, over(k, m))), over(i, n))
@@ -115,9 +125,15 @@ def arguments_of(make, sizes, random):
     return given
 
 
+@cache
 def lines_of(make):
     arguments, results = make()
     return td.lambdify(arguments, results, "llvm", parallel=False).source.partition("def fill")[2]
+
+
+@cache
+def by_numpy(make):
+    return td.lambdify(*make(), "numpy")
 
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
@@ -132,7 +148,7 @@ def lines_of(make):
 )
 def test_values_are_those_of_numpy(make, backend):
     arguments, results = make()
-    compiled, plain = (td.lambdify(arguments, results, which) for which in (backend, "numpy"))
+    compiled, plain = td.lambdify(arguments, results, backend), by_numpy(make)
     random = np.random.default_rng(0)
     for sizes in ({n: 2, m: 1, d: 1}, {n: 3, m: 2, d: 4}, {n: 9, m: 5, d: 2}, {n: 4, m: 7, d: 3}, {n: 33, m: 4, d: 17}):
         if make is blur:

@@ -1,6 +1,7 @@
 """Functions of practice run in loops as written by hand: products of matrices, one pass over values in common."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ X, W = td.TensorSymbol("X", (n, m)), td.TensorSymbol("W", (m, d))
 scale, shift = td.TensorSymbol("scale", d), td.TensorSymbol("shift", d)
 
 
+@cache
 def rotary_scores():
     """Attention scores of rotated queries and keys."""
 
@@ -49,11 +51,13 @@ def rotary_scores():
     return (Q, K, om), with_gradient(value, Q, K)
 
 
+@cache
 def complex_product():
     """The real part of a product of complex matrices."""
     return (A, B, C, D), (Entries(Sum(A[i, k] * C[k, j] - B[i, k] * D[k, j], over(k, n)), (i, n), (j, n)),)
 
 
+@cache
 def edge_attention():
     """Weights over the edges into a node, by exponentials of a bounded score."""
 
@@ -65,6 +69,7 @@ def edge_attention():
     return (H, u1, u2, src, dst), with_gradient(value, H, u1, u2)
 
 
+@cache
 def splats():
     """An image of Gaussians, by their centres, widths and heights."""
     squares = (i - centre[l, 0]) ** 2 + (j - centre[l, 1]) ** 2
@@ -73,6 +78,7 @@ def splats():
     return (centre, width, height, image), with_gradient(value, centre, width, height)
 
 
+@cache
 def batch_norm():
     """A normalised layer, by its weights and scales."""
     Z = X @ W
@@ -82,6 +88,7 @@ def batch_norm():
     return (X, W, scale, shift), with_gradient(value, W, scale, shift)
 
 
+@cache
 def coupling():
     """A coupling layer of a normalising flow, by its input and its weights."""
     first, second = Entries(Q[i, k], (i, n), (k, d)), Entries(Q[i, d + k], (i, n), (k, d))
@@ -92,6 +99,7 @@ def coupling():
     return (Q, scaling, moving, scale, shift), with_gradient(value, Q, scaling, moving, scale, shift)
 
 
+@cache
 def relative_positions():
     """The sums of a matrix along its diagonals: the gradient of a table of relative positions."""
     first, last = sympy.Max(0, p - n + 1), sympy.Min(p, n - 1)
@@ -114,6 +122,17 @@ def arrays_for(arguments, size, dtype=float):
     return found
 
 
+@cache
+def plainly(make):
+    """The function without temporaries, by NumPy."""
+    return td.lambdify(*make(), "numpy", temporaries=False)
+
+
+@cache
+def compiled_by_llvm(make):
+    return td.lambdify(*make(), "llvm")
+
+
 @pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize(
     "backend",
@@ -127,8 +146,8 @@ def arrays_for(arguments, size, dtype=float):
 )
 def test_values(make, backend):
     arguments, results = make()
-    plain = td.lambdify(arguments, results, "numpy", temporaries=False)
-    compiled = td.lambdify(arguments, results, backend)
+    plain = plainly(make)
+    compiled = compiled_by_llvm(make) if backend == "llvm" else td.lambdify(arguments, results, backend)
     for size in (1, 2, 3, 7, 18):
         arrays = arrays_for(arguments, size)
         for found, wanted in zip(compiled(*arrays), plain(*arrays), strict=True):
@@ -138,8 +157,8 @@ def test_values(make, backend):
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
 def test_values_in_single_precision_and_of_strided_arrays(make):
-    arguments, results = make()
-    compiled = td.lambdify(arguments, results, "llvm")
+    arguments, _ = make()
+    compiled = compiled_by_llvm(make)
     for size in (3, 9):
         arrays = arrays_for(arguments, size)
         wanted = compiled(*arrays)
@@ -154,6 +173,7 @@ def test_values_in_single_precision_and_of_strided_arrays(make):
 # ---------------------------------------------------------------------------- the loops
 
 
+@cache
 def program_of(make):
     arguments, results = make()
     return build_program(arguments, results, rows=True, trapezoids=True, tables=True)
