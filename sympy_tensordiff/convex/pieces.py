@@ -40,8 +40,7 @@ def terms_of_pieces(
     curvature: int,
 ) -> list[ProofTerm]:
     """Return the terms of a proof that ``scalar``, a piecewise function of one inner scalar, is convex (``curvature``
-    1) or concave (-1). Raise `SignUnknown` if there is no proof. ``slope`` returns the derivative of a scalar in a
-    fixed direction, ``terms`` its proof terms.
+    1) or concave (-1). Raise `SignUnknown` if there is no proof.
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.

@@ -280,9 +280,10 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split a summed product such as ``x[i]*M[i, j]*x[j]`` into two halves that the index mapping ``exchange`` maps to
-    each other, and entries that link them. ``limits`` are the ranges of its indices; ``ends``, ``rest`` and ``cores``
-    its factors. None if there are no halves.
+    """Split a summed product such as ``x[i]*M[i, j]*x[j]`` into two halves that become each other if the indices are
+    mapped by ``exchange``, and entries that link them. None if there are no such halves.
+
+    ``limits`` are the ranges of its indices; ``ends``, ``rest`` and ``cores`` its factors.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
@@ -322,9 +323,11 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of ``found`` along ``directions`` as a `GramForm`, a formula that is visibly not
-    negative. ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in indices
-    that ``exchange`` swaps. ``cores`` has the entry of an inverse among the factors, if any.
+    """Return the second derivative of the product ``found`` along ``directions`` as a `GramForm`, a formula that is
+    visibly not negative.
+
+    ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in indices that
+    ``exchange`` swaps. ``cores`` has the entry of an inverse among the factors, if any.
     """
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:

@@ -210,9 +210,10 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Apply the chain rule to one inner function: return the proof terms of the scalar for which ``symbol`` stands
-        in ``outer``, multiplied by ``slope``, the derivative of ``outer`` with respect to ``symbol``. For a negative
-        slope they are the terms for the opposite curvature, multiplied by ``-slope``.
+        """Return the proof terms of the inner function ``symbol`` of ``outer``, multiplied by the absolute value of
+        ``slope``, the derivative of ``outer`` with respect to ``symbol`` (chain rule).
+
+        For a negative slope they are the terms for the opposite curvature; for a slope of 0 there are none.
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
@@ -452,9 +453,10 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``, which ``symbol`` represents. ``outer``
-    has the function h and its argument a. None if ``h''`` is 0 or its sign is not known; raise `SignUnknown` if the
-    ratio ``sum(h'**2/h'')`` has no suitable form.
+    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``; None if ``h''`` is 0 or its sign is not
+    known. Raise `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
+
+    ``symbol`` represents the sum in a larger formula; ``outer`` has the function h and its argument a.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds

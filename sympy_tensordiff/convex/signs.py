@@ -243,9 +243,10 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor``, such as ">=", if it follows from the value at one point and from the slope: a
-        function that is positive at 0 and grows stays positive. The point is 0 or an end of the range of ``g``, a
-        symbol. None without such a proof.
+        """Return the sign of ``factor``, such as ">=", if its value at one point and its slope prove it: a function
+        that is positive at 0 and grows stays positive. Return None without such a proof.
+
+        The slope is that with respect to the symbol ``g``, and the point is 0 or an end of its range.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None

@@ -66,8 +66,8 @@ def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], N
 
 
 def _is_guarded(node: Node) -> bool:
-    """Whether `node` is an addition of guarded terms only, ``[c]*x + [d]*y``, or a product with such a factor, or a sum
-    over such terms.
+    """Return whether `node` is an addition of guarded terms only, such as ``[c]*x + [d]*y``. A product also counts if
+    one of its factors is such an addition, and a sum over indices if its body is.
     """
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))

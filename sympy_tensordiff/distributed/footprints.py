@@ -102,8 +102,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
     """Return the bodies of those reductions in ``expr`` that run over blocks, each with the constraints under which it
-    is evaluated; ``rows`` are those of ``expr`` itself. None if a term of ``expr`` has no such reduction. ``origins``
-    are the symbols for the first index of each block.
+    is evaluated. None if a term of ``expr`` has no such reduction.
+
+    ``rows`` are the constraints of ``expr`` itself, ``origins`` the symbols for the first index of each block.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:

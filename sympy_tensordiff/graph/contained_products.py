@@ -98,9 +98,11 @@ def _with_cheapest(
 
 
 def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> Iterator[tuple[list[Labelled], Node]]:
-    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by their product, if it
-    is a key of `contained`. ``operands`` are those of the einsum after the replacement, ``value`` is the node that
-    `contained` has for the product.
+    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by their product, if
+    `contained` has this product as a key.
+
+    ``operands`` are those of the einsum after the replacement, ``value`` is the node that `contained` has for the
+    product.
     """
     wanted = {frozenset(Counter(part.args).items()) for part in contained}
     sizes = {len(part.args) for part in contained}

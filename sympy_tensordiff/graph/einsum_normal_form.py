@@ -64,11 +64,11 @@ class Pattern(NamedTuple):
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """Return a `Pattern` that splits an einsum in two: a core that multiplies and sums, and a view that scales its
-    result or rearranges the axes. ``inputs`` are the labels of the operands, ``output`` those of the result,
-    ``coefficient`` is the number in front, ``extents`` has all lengths.
+    """Split an einsum into a core, which multiplies and sums, and a view, which scales the core's result or rearranges
+    its axes. Return both as a `Pattern`.
 
-    The `inputs` are in their final order; `extents` has the extents of all labels.
+    ``inputs`` are the labels of the operands, in their final order, ``output`` those of the result, ``coefficient`` is
+    the number in front, and ``extents`` has the extents of all labels.
     """
     used = dict.fromkeys([label for labels in inputs for label in labels])
     core, labels = None, inputs[0] if inputs else ()

@@ -91,8 +91,8 @@ class Recognition:
         return self._contract([(arg, [units.get(v, v) for v in labels]) for arg, labels in operands], output)
 
     def _contract(self, operands: LabelledOperands, output: Sequence[int]) -> Node:
-        """Return the einsum of labelled operands with the axes ``output``. A square under a sum becomes two equal
-        operands.
+        """Return the product of the labelled `operands`, summed over all labels that are not in ``output``, as an
+        einsum node. A square ``x**2`` with a summed label may become two operands ``x``.
         """
         graph, factors = self.graph, LabelledOperands()
         for node, labels in operands:

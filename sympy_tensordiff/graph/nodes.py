@@ -210,9 +210,9 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, with new variables for its
-        indices. The same variables are used in every call, so that two binders with equal parts share these nodes; but
-        none that is in ``taken`` or free in `node`.
+        """Return ``(variables, constraints, body)`` of `node`, a sum or other binder, with its indices replaced by new
+        variables that are neither in ``taken`` nor free in `node`. All calls use the same variables, so that equal
+        parts of two binders become the same nodes.
 
         Binders with indices of the same names get the same variables. Use it as `inside`.
         """
@@ -379,8 +379,8 @@ class Graph(Elementwise):
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:
-    """Return whether `mapping` only renames variables (and shifts them by constants), each to another one, so that
-    different index forms in `node` stay different.
+    """Return whether `mapping` replaces each variable by another one (plus a constant), no two by the same and none by
+    one that is free in `node`. Different index forms in `node` then stay different.
     """
     targets = set()
     for form in mapping.values():

@@ -214,8 +214,9 @@ class TermProducts(SumParts):
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
         """Return ``((work, node), sum)`` for the einsum `product` with `term` in place of its sum: the number of
-        operations, and the new node. If ``sum`` is not None, the caller must still multiply ``node`` by this
-        `MultipliedSum`. The products in `opened` are multiplied out.
+        operations, the new node, and a `MultipliedSum` by which the caller must still multiply the node, or None.
+
+        The products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:

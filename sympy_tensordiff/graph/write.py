@@ -387,8 +387,11 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor` itself. In a `Piecewise`, each
-    value and condition is replaced without evaluation, because SymPy would change the conditions.
+    """Apply ``replacement``, which replaces the power `old` by an equal one, to `factor`, and return the result. Return
+    a factor without this power unchanged.
+
+    In a `Piecewise`, each value and condition is replaced without evaluation, because SymPy would change the
+    conditions.
     """
     # Most factors have no such power, and a replacement renames all indices that they bind.
     if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):

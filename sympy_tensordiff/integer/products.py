@@ -104,8 +104,8 @@ class SymbolicQuotient(Compound):
         return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others)/divisor)`` with a single floor, which is always possible: ``floor((floor(f/d)
-        + g)/m)`` is ``floor((f + d*g)/(d*m))``.
+        """Return ``floor((self + others)/divisor)`` as a single quotient: ``floor((floor(f/d) + g)/m)`` is ``floor((f +
+        d*g)/(d*m))``. A quotient never returns None, as other terms do.
         """
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
 

@@ -416,9 +416,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the inequalities ``derived`` without those that no proof can use: they contain a product such as ``i*j``
-    that has the same sign in all of them, so that nothing bounds it from the other side. Products in ``stated`` are
-    bounded by other inequalities.
+    """Return the inequalities ``derived`` without those that no proof can use: those with a product such as ``i*j``
+    that has the same sign in all of them and is not one of ``stated``.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -336,9 +336,11 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum of `body` over `variables` in the range `rows`, without the variables that can have only one
-        value. `single` is ``(dictionary from these variables to their values, further constraints)``. None if `single`
-        is None, or if nothing changes.
+        """Return the sum of `body` over `variables` in the range `rows`, with variables that can have only one value
+        replaced by that value. Return None if nothing changes.
+
+        `single` is ``(dictionary from these variables to their values, further constraints)``, or None if there are
+        none.
         """
         if single is None:
             return None

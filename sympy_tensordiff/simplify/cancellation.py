@@ -329,8 +329,8 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return `node`, a logarithm or a product with exponentials, with differences that a rule has rewritten as
-        plain ``exp(a) - exp(b)`` again. A later pass can then divide all exponentials by the largest one.
+        """Return `node`, a logarithm or a product, with sums of exponentials such as ``exp(a) - exp(b)`` restored where
+        a rule has rewritten them. A later pass can then divide all exponentials by the largest one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):

@@ -466,8 +466,8 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` that count as uses of subexpressions. Arguments that are printed as part of a
-        function do not: those of a norm, and the first ``z`` in a log-softmax ``z - logsumexp(z)``.
+        """Return the arguments of `node` in which subexpressions count as used. Arguments that are printed as part of a
+        function do not count: those of a norm, and the first ``z`` in a log-softmax ``z - logsumexp(z)``.
         """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm

@@ -306,8 +306,8 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Add further terms to each group of terms with a common factor: a term ``c*A``, whose other factor ``c`` has
-        fewer axes, joins the terms ``A*B``, because their sum is ``A*(B + c)``.
+        """Extend the groups of terms with a common factor ``A``: a term ``c*A``, whose other factor ``c`` has fewer
+        axes, joins the terms ``A*B``, since their sum is ``A*(B + c)``.
 
         This includes divisors along some axes of the result.
         """
@@ -416,8 +416,8 @@ class _Sum:
         return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
     def _weight(self, nodes: Iterable[Node]) -> int:
-        """Return the total weight of `nodes`, an estimate of their printed length. Transposes of other nodes do not
-        count, as in ``u + u.T``.
+        """Return the sum of the weights of `nodes`, which estimate their printed length. A node and its transpose, as
+        in ``u + u.T``, count once.
         """
         heaviest: dict[str, int] = {}
         for node in nodes:

@@ -78,8 +78,9 @@ def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
 
 def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
     """Return two formulas for `factor`, a power of a sum that is linear in ``exp(u)`` or ``expm1(u)``: one for ``u >
-    0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. `w` is ``-abs(u)``. None for another
-    form.
+    0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. None for another form.
+
+    `w` is ``-abs(u)``.
 
     For a divisor ``1/d``, these are the formulas of ``d``.
     """

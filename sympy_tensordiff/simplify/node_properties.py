@@ -248,9 +248,10 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that already hold where `row`, one of them, is tested: those of outer loops in a
-    loop nest over `variables`; all others in a guard, for which `variables` is empty. Constraints with the
-    integer-tensor entry `entry` are left out.
+    """Yield the constraints in `rows` that already hold where `row`, one of them, is tested: in a loop nest over
+    `variables`, those of outer loops; in a guard, for which `variables` is empty, all others.
+
+    Constraints with the integer-tensor entry `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 

@@ -241,8 +241,10 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return ``(entry, constraints)`` for the first integer-tensor entry ``p[i]`` in the indices or constraints of
-        `node` that is not proved to be in bounds, with the constraints known where it is read; None if all are proved.
+        """Return ``(entry, constraints)`` for the first integer-tensor entry, such as ``p[i]``, in the indices or
+        constraints of `node` that may be out of bounds, with the constraints known where it is read. None if all are
+        proved.
+
         `variables` and `rows` are those that `node` binds.
         """
         if not self.graph.integers:

@@ -69,8 +69,8 @@ def recognise(
     facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
-        """Apply the rules for whole tensors to `node` until none applies, and return the result. If it is a square
-        matrix, record in ``facts`` whether it is symmetric.
+        """Apply the enclosing function's ``chosen`` rules to `node` until none changes it, and return the result.
+        Record in ``facts`` whether a square matrix is symmetric.
         """
         while True:
             for rule in chosen.get(node.op, ()):
@@ -96,7 +96,9 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _join_in_inner_addition(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``x*(a + b) + c*x*a`` as ``x*((1 + c)*a + b)`` for a number c; None without such terms."""
+    """Rewrite an addition such as ``x*(a + b) + c*x*a``, with a number c, as ``x*((1 + c)*a + b)``. Return None if
+    `node` has no such terms. ``facts`` is not used here; all rules take it.
+    """
     found = with_terms_joined(graph, node)
     return None if found is node else found
 

@@ -171,11 +171,11 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """Solve the congruence `row` in two steps, which gives a simpler solution: first modulo `share`, a divisor of its
-    modulus, then modulo the quotient. Return ``{variable: form}``, None if a step fails. Variables in `last` are solved
-    for only if others fail.
+    """Solve the congruence `row` for some of `variables` in two steps: modulo `share`, a divisor of its modulus, then
+    modulo the quotient. Return ``{variable: form}``, or None if a step fails.
 
-    Modulo the divisor `share` the coefficients of the other indices vanish.
+    Variables in `last` are solved for only if no other can be. Modulo `share`, the coefficients of the other indices
+    vanish, which gives a simpler solution.
 
     Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
     ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.

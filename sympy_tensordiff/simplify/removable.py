@@ -284,9 +284,11 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 
 def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be replaced by series one by one. If several factors of a product contain
-    exponentials, leave these out. `whole` maps each argument to its form without reads; `parts` maps nodes to their
-    subexpressions.
+    """Return the arguments of `node` each of which a series may replace. If several factors of a product contain
+    exponentials, these are left out.
+
+    `whole` maps nodes to their formulas, with reads of stored arrays replaced; `parts` gives the subexpressions of a
+    formula.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels scale
     them together, and need all of them as they are.
@@ -302,9 +304,11 @@ def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, No
 def by_series(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node]
 ) -> list[SeriesChoice]:
-    """Return the power series that replace the formula `node` of an array entry, or terms of it, near 0, where its
-    terms cancel. Return [] if no terms cancel, or if `node` has too many functions. ``whole`` maps nodes to their
-    formulas, with reads of stored arrays replaced.
+    """Return the power series by which to compute the formula `node` of an array entry, or some of its terms, near 0,
+    where the terms cancel. Return [] if no terms cancel, or if `node` has too many functions.
+
+    ``whole`` maps nodes to their formulas, with reads of stored arrays replaced; `parts` gives the subexpressions of a
+    formula.
     """
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS or parts.is_one_regular_term(form):

@@ -144,9 +144,11 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return two low-rank factors of the dense part of a matrix (the terms that fill whole blocks); ``operator`` stores
-    them for later calls. None if their rank is above a quarter of the rows, if the sparse part is empty, or if the
-    operator is a block of a larger matrix.
+    """Return two low-rank factors of the dense part of the matrix ``operator``, which stores them for later calls. None
+    if such factors do not pay.
+
+    The dense part has the terms that fill whole blocks. It has no factors if their rank is above a quarter of the rows,
+    if the sparse part is empty, or if the operator is a block of a larger matrix.
 
     With an empty sparse part the matrix is probably singular.
     """

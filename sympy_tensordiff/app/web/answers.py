@@ -219,9 +219,10 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return ``{"latex": formula}`` for an expression, and MathML if ``typeset`` converts to it. If parts of the
-    expression can be named, there are two formulas, with and without named parts: ``"latex"`` is the one that reads
-    better, ``"other"`` the second one.
+    """Return the formula of `expr` as ``{"latex": formula}``, with MathML if ``typeset`` converts to it.
+
+    If parts of the expression can be named, there are two formulas, with and without named parts: ``"latex"`` is the
+    one that reads better, ``"other"`` the second one.
     """
     best = formula(lambda: str(td.latex(expr)), typeset)
     in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)

@@ -103,9 +103,9 @@ def print_split_product(add: Set, frame: PrintingContext, additions: Additions) 
 def _split_masked_products(
     is_negative: bool, factors: Sequence[Scalar], additions: Additions
 ) -> tuple[bool, list[Scalar]]:
-    """Take factors out of conditions: ``a*b if c else 0`` becomes ``(a if c else 0)*b`` if ``b`` is a polynomial that
-    varies along dimensions along which ``c`` does not, as ``additions`` knows. Return ``(is_negative, factors)``, the
-    sign and the new factors of the product.
+    """Take factors out of conditions in the product of ``factors``: ``a*b if c else 0`` becomes ``(a if c else 0)*b``
+    if ``b`` is a polynomial that varies along other dimensions than ``c``. Return ``(is_negative, factors)``, the sign
+    and the new factors.
     """
     found = list[Scalar]()
     for factor in factors:
@@ -172,9 +172,11 @@ class Arrangement(NamedTuple):
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Return whether this ``einsum`` is faster than products and sums that the library's compiler fuses. A matrix
-        product is. Others are not if an operand is a large computed array, or if all operands vary along the same
-        dimensions and one is computed.
+        """Return whether calling ``einsum`` is faster than a product and a sum that the library's compiler fuses. A
+        matrix product is.
+
+        Others are not if a computed operand has more entries than the arrays it is computed from, or if all operands
+        vary along the same dimensions and one is computed.
         """
         is_wide = any(operand.is_computed and operand.is_wide for operand in self.operands)
         is_one = any(operand.is_computed for operand in self.operands) and len({o.dims for o in self.operands}) == 1
@@ -409,8 +411,10 @@ def over_widest_range(
     loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions
 ) -> tuple[Loop, list[str]] | None:
     """Extend the sum `loop`, whose range depends on the result entry (``j <= i``), by zero terms to the range of
-    `wide`, which contains all these ranges. Return ``(sum, tests)``, where the tests check that the factors are finite,
-    or None if the body is not a single suitable addition.
+    `wide`, which contains all these ranges. Return ``(sum, tests)``, or None if the body is not a single suitable
+    addition.
+
+    The tests check that the factors are finite.
 
     The tests are texts; they are needed since ``0*inf`` is nan.
     """

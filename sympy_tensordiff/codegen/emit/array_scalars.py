@@ -339,10 +339,11 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(array text, subscripts)`` for a read of the array ``name``, with its short axes read at single
-        indices transposed to the front: ``x.T[0]`` for ``x[:, 0]``. The read is unchanged if one such axis is not
-        short; ``along`` has the vectorised dimensions of each axis (empty at a single index), ``extents`` the axis
-        lengths, ``texts`` the subscripts.
+        """Return ``(array text, subscripts)`` for a read of the array ``name`` in which the axes read at a single index
+        come first: ``x.T[0]`` for ``x[:, 0]``. The read is unchanged if one of these axes is not short.
+
+        ``along`` has the vectorised dimensions of each axis (empty at a single index), ``extents`` the axis lengths,
+        ``texts`` the subscripts.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -356,9 +357,10 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``{axis: (dimension, c)}`` for the axes along which a read at `index` goes around periodically, at
-        ``(i + c) % extent`` for all i. The read is then printed as a roll of that axis by c. ``extents`` are those of
-        the array.
+        """Return ``{axis: (dimension, c)}`` for the axes along which a read at `index` wraps around, as ``x[(i + c) %
+        n]`` does for all i. Such a read is printed as a roll of the axis by c.
+
+        ``extents`` are the lengths of the array's axes.
         """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):

@@ -151,8 +151,9 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: PrintingContext, loop: Loop) -> tuple[Span, PrintingContext]:
-        """Return ``(range, frame)`` for a loop that is printed as one array operation, since its bounds are the same
-        for all entries. ``frame`` is the context in which to print its body, which runs only if the range is not empty.
+        """Return ``(range, context)`` to print `loop` as one array operation, since its bounds are the same for all
+        entries: the range of its variable, and `frame` extended by a test that this range is not empty. The body is
+        printed in this context.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)

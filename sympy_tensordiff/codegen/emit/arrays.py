@@ -479,12 +479,12 @@ class KernelPrinter:
         frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return a pair for each axis of the array that a scatter fills: the vectorised dimension of ``lanes`` along it
-        (None: a single index), and the text of the slice. `images` are the indices. [] if the entries are not distinct
-        or do not form a slice.
+        """Return the slice along each axis of the array that a scatter writes, as a pair ``(dimension, text)``: the
+        dimension of ``lanes`` along which this axis's index in `images` varies (None if it is constant), and the text
+        of the slice.
 
-        [] also for other kernels than scatters, and if the slices are not in the order of the dimensions. The texts are
-        for the helper ``spread``.
+        Return [] for other kernels than scatters, and if the entries are not distinct, form no slice, or have their
+        axes in another order than the dimensions. The texts are for the helper ``spread``.
         """
         found: list[tuple[Span | None, str]] = []
         if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:
@@ -607,9 +607,10 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
-        """Print `loop`, a loop over ``i`` of ``s[2*i + a] += v(i, a)``, as a Python loop over the few values of ``a``.
-        Each iteration is an array operation over all ``i``, the range of the loop `wide`. Return False, and print
-        nothing, for a loop of another form.
+        """Print `loop`, which adds to ``s[2*i + a]`` for each ``i`` and a few ``a``, as a Python loop over ``a`` with
+        one array operation for all ``i``. Return False, and print nothing, for another loop.
+
+        The range of all ``i`` is that of the loop `wide`.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.

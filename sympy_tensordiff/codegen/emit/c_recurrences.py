@@ -159,8 +159,8 @@ class CudaRecurrencePrinter(CRecurrencePrinter):
         return [f"{INDENT}cudaMemsetAsync({target}, 0, {size}, stream);"]
 
     def copied(self, target: str, source: str, result: str) -> list[str]:
-        """Return the C line that copies an array from the device pointer `source` to `target`. It has the shape of
-        `result`, the name of an array that a time step fills.
+        """Return the C line that copies the array at the device pointer `source` to the one at `target`. Both have the
+        shape of `result`, the name of an array that a time step fills.
         """
         size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"
         return [f"{INDENT}cudaMemcpyAsync({target}, {source}, {size}, cudaMemcpyDeviceToDevice, stream);"]

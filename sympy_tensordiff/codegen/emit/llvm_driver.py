@@ -203,8 +203,8 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add the LLVM function ``text`` of `step`, printed by `printer`, to the module, unless it has an equal one.
-        Return it as a `StepFunction`, with `ends`, `extent` and `division`: how threads divide its work.
+        """Add the LLVM function ``text`` of `step` to the module, unless the module has an equal one, and return it as
+        a `StepFunction`. `printer` is the object that has printed the text.
 
         If the function computes a range of parts of the result, `ends` are the names of its parameters for the range,
         `extent` is the number of all parts, and `division` says how threads divide them.

@@ -249,8 +249,8 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"store {real} {total}, ptr {self.pointer_at(target, place)}")
 
     def finish(self) -> EntryPrinter:
-        """End the function: take back Python's interpreter lock, and raise the error that belongs to the return code.
-        Return this printer.
+        """Emit the end of the LLVM function that Python calls: take back Python's interpreter lock, and raise the
+        exception if the return code reports an error. Return this printer.
         """
         self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])

@@ -188,8 +188,8 @@ class _TileBuilder(LlvmNestPrinter):
         self.vector, self.size, self.fma = vector, size, fma
 
     def print(self, width: int) -> None:
-        """Append loops over the columns: in blocks of ``width`` vectors as long as there are enough, then in single
-        vectors.
+        """Emit the loops over the columns of the tile: in blocks of ``width`` vectors as long as there are enough
+        columns, then in single vectors.
         """
         last = self.add("%rows", "-1")
         # Missing rows repeat the last one, and are not written.

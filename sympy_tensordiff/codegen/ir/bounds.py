@@ -38,7 +38,9 @@ def check_bounds(
 
 
 class _BoundsChecker:
-    """Checks that all accesses of one loop nest are in bounds: one that is not proved to be raises `VerificationError`.
+    """Checks that all array accesses of one loop nest are in bounds; raises `VerificationError` for an access that is
+    not proved to be.
+
     Accesses by integer data, which each call checks, and those of `unproved_arrays` are accepted without proof.
     """
 

@@ -225,8 +225,8 @@ def _up_to_end(graph: Graph, node: Node) -> Node:
 
 
 def _around_running_sum(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` over several indices with a running sum inside, as ``Sum_i a[i]*Sum_{j <= i} b[j]``, whose
-    inner sum continues from one i to the next. Unchanged if it has no such form.
+    """Write the sum `node` over several indices as a sum around a running sum, ``Sum_i a[i]*Sum_{j <= i} b[j]``, whose
+    inner sum is continued from one i to the next. Return it unchanged if it has no such form.
     """
     variables, rows, body = graph.open(node)
     outer = node.free

@@ -506,9 +506,11 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """Return ``(name, labels)`` of an existing array that stores `matrix`, an operand of the product that ``split``
-        describes; else None. `roles` has three lists of the product's labels: batch labels, those of `matrix` and the
-        result only, and summed ones; ``ranges`` has their ranges.
+        """Return ``(name, labels)`` of an array that already stores `matrix`, an operand of the matrix product
+        ``split``; None if there is none.
+
+        `roles` has three lists of the product's labels: batch labels, those of `matrix` and the result only, and summed
+        ones; ``ranges`` has their ranges.
         """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):

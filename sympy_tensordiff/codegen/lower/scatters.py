@@ -465,8 +465,8 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """The entries of an array at which the equations and congruences of a guard hold, such as its diagonal ``x[i, i]``:
-    their index, and the variables over which they are listed, here i.
+    """The entries of an array that equations and congruences of a guard select, such as the diagonal ``x[i, i]``.
+    ``index`` maps each axis to its index form, ``left`` the remaining variables, here i, to their extents.
     """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:

@@ -90,7 +90,9 @@ def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
 
 
 def _terms(graph: Graph, body: Node) -> list[Scaled]:
-    """Return the terms of `body`, with products of additions multiplied out; [] if they are too many."""
+    """Return the terms of `body`, with products of additions multiplied out, each as ``(number, factors)``. Return []
+    if there are more than `MAX_TERMS`.
+    """
     found: list[Scaled] = []
     waiting: list[Scaled] = [(1, [body])]
     while waiting and len(found) + len(waiting) <= MAX_TERMS:

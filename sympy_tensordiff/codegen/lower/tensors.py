@@ -481,9 +481,11 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the arrays for a log-sum-exp: the maximum ("shift") unless the entries are bounded,
-        the sum of the exponentials ("total"), and last the log-sum-exp itself. With `is_shared`, for softmaxes that
-        read them, the exponentials ("power") and the inverse sum ("share") are arrays too.
+        """Yield the definitions of the arrays that compute a log-sum-exp: the maximum ("shift"), the sum of the
+        exponentials ("total"), and last the log-sum-exp itself.
+
+        There is no maximum if the entries are bounded. With `is_shared`, for softmaxes that read them, the exponentials
+        ("power") and the inverse sum ("share") are arrays too.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]

@@ -249,9 +249,11 @@ def _loop_between(
     zeros: Mapping[Quotient | SymbolicQuotient, Affine],
     lengths: Lengths,
 ) -> Loop:
-    """Return `loop` with the further bounds `lows` and `highs`, and a simpler body: without conditions that `facts`
-    imply, without statements whose condition contradicts `facts`, and with the quotients `zeros` replaced by their
-    values. ``lengths`` maps names of axis lengths to forms.
+    """Return `loop` with the additional bounds `lows` and `highs`, and with its body simplified by the constraints
+    `facts`.
+
+    Conditions that `facts` imply and statements whose condition contradicts `facts` are removed; the quotients `zeros`
+    are replaced by their values. ``lengths`` maps names of axis lengths to forms.
     """
     body: list[Statement] = []
     for statement in loop.body:

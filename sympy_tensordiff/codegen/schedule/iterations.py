@@ -141,7 +141,8 @@ class _Reads:
         self.known = {(array, known) for known in (*near, index)}
 
     def read_data(self, rows: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the reads of integer arrays in the affine forms ``rows``, as part of the work of one iteration.
+        """Count the reads of integer arrays in the affine forms ``rows`` as part of the work of one iteration.
+
         ``guard`` has the names that occur in the conditions under which the forms are evaluated.
         """
         for entry in data_entries(rows):

@@ -87,8 +87,8 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     order = _axes_with_last(last, rank)
 
     def entry(load: Name | Load) -> Name | Load:
-        """Return `load` with its indices permuted into the new ``order`` of axes if it is an entry of the array
-        ``name`` (both of the outer function); return any other entry or scalar unchanged.
+        """Return `load` with its indices in the new order of axes, the enclosing function's ``order``, if it reads the
+        array ``name``, whose axes are reordered. Return other reads and scalars unchanged.
         """
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
@@ -119,9 +119,10 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 def _axis_to_put_last(program: Program) -> tuple[str, int] | None:
-    """Return ``(name, axis)``: the temporary, and the axis that is to be stored last, for which the most additional
-    reads become contiguous. Reads of the temporary count, and reads by the kernel that fills it. None if no change is
-    better.
+    """Return ``(name, axis)``: the temporary array whose axes should be reordered, and the axis to store last, so that
+    the most additional reads become contiguous. None if no change is better.
+
+    Reads of the temporary count, and reads by the kernel that fills it.
 
     An axis is not moved if all axes after it are short, since the kernels of one row share its entries.
     """

@@ -208,9 +208,10 @@ def _changes(
     entries: Mapping[str, Name | Load],
     fresh: NameMaker,
 ) -> _Difference:
-    """Return code for the difference between the values of a sum ``Sum c*p`` at one entry of a row and at the previous
-    entry. `pairs` are the ``(c, p)``, `entries` maps accumulators to what replaces them; new variables are called
-    ``name``.
+    """Return code that computes how much a sum ``Sum c*p`` changes from one entry of a row to the next. `pairs` are its
+    pairs ``(c, p)``; `entries` maps accumulators to the scalars or reads that replace them in the code.
+
+    New variables are called ``name``.
 
     Before the first entry, the first p is `start`, and the others are 0.
     """

@@ -248,8 +248,10 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor by which its terms grow from one entry to the next: ``a[i]`` if they contain
-        ``prod_{j < k <= i} a[k]``. None if they contain no such product. `add` is the statement that updates the sum.
+        """Return `scan`, a running sum, with the factor recorded by which its terms grow from one entry to the next:
+        ``a[i]`` if they contain ``prod_{j < k <= i} a[k]``. None if they contain no such product.
+
+        `add` is the statement that updates the sum.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]

@@ -157,9 +157,11 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
 
 
 def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
-    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds.
-    ``place(t)``, for each ``place`` in `places`, is the array entry with the sum of thread `t`; the total ends up in
-    ``place(0)``. ``start`` says which reduction it is.
+    """Return the statements by which `count` threads combine their partial results pairwise, in log2(count) rounds.
+    ``place(t)``, for each ``place`` in `places`, is the array entry with the result of thread `t`; the total ends up in
+    ``place(0)``.
+
+    ``start`` is the statement that initialises the accumulator: it determines the reduction, such as a sum.
     """
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0

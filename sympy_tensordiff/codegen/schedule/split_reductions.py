@@ -460,8 +460,8 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return the lower bound `bound` of a loop (an upper one for ``sign=-1``) at that end of the range of `axis`, 0 or
-    ``extent - 1``, which makes the loop longest.
+    """Return `bound`, the lower bound of a loop (the upper one for ``sign=-1``), with `axis` replaced by 0 or by
+    ``extent - 1``, whichever makes the loop longer.
     """
     if axis in bound.form.hidden():
         return bound

@@ -249,8 +249,8 @@ class _TileNest:
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return ``((row axis, reads), (column axis, reads))`` of the product that is tiled: for the left and the right
-        operand, the axis of the result to which it belongs, and its reads.
+        """Return ``((row axis, reads), (column axis, reads))``: for the left and the right operand of the product that
+        is tiled, the axis of the result along which the operand varies, and its reads.
         """
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 

@@ -85,8 +85,8 @@ class CallerDependent:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Override `Basic.args`: return the arguments of the node. Some functions of SymPy, recognised by their call
-        frame, get the arguments that make their result correct, see `args_for_caller`.
+        """Return the arguments of the node, as `Basic.args` does. Some functions of SymPy, recognised by their call
+        frame, get other arguments that make their result correct, see `args_for_caller`.
         """
         caller = sys._getframe(1)
         return args_for_caller(self, caller) if id(caller.f_globals) in CALLER_MODULES else self._args

@@ -447,8 +447,8 @@ def _terms(body: Any, index: Any, count: int) -> list[Any] | None:
 
 
 def leading_indices(tensor: Any) -> tuple[Any, ...]:
-    """Return the fixed leading indices of a comprehension that is a slice of a tensor symbol: ``(2,)`` if its entries
-    are those of ``A[2]``. Return () for any other comprehension.
+    """Return the fixed leading indices of the comprehension ``tensor`` if it is a slice of a tensor symbol: ``(2,)``
+    for the slice ``A[2]``. Return () for any other comprehension.
     """
     own, entry = tuple(tensor.indices), tensor.body
     if not own or not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:

@@ -171,8 +171,8 @@ class Scan(TensorOperation):
 
     @property
     def value(self) -> Any:
-        """Return the expression by which a step computes its contribution to the result. The expressions for the next
-        states are separate.
+        """Return the expression of the value of one step, from which the result is made: all values stacked, the last
+        one, or their sum. The new states have expressions of their own.
         """
         return self.args[1]
 

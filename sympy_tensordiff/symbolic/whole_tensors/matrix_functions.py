@@ -224,7 +224,7 @@ class TensorLogSumExp(TensorOperation):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Return the axes that are summed over."""
+        """Return the axes over which the log-sum-exp sums, in ascending order."""
         return tuple(map(int, self.args[1].args))
 
     @property
