@@ -149,8 +149,7 @@ def require_values(
     domain_nodes: Collection[Expr] = (),
 ) -> None:
     """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` that contains a symbol of ``parts``
-    is proved to be defined in the declared ranges; `domain_nodes` are skipped. ``parts`` maps each symbol to the
-    expression it stands for, ``closed`` maps it to a symbol whose range includes its end points.
+    is proved to be defined in the declared ranges. ``parts`` maps each symbol to the expression it stands for.
 
     `closed` maps a symbol to another one whose declared range contains its ends, too.
 

@@ -76,8 +76,9 @@ def _terms_of_decomposition(
     curvature: int,
 ) -> list[ProofTerm]:
     """Return the proof terms that a piecewise function of one scalar, the decomposition ``outer``, is convex
-    (``curvature`` 1) or concave (-1); raise `SignUnknown` if this is not proved. ``slope(scalar)`` is a directional
-    derivative, ``terms(scalar, curvature)`` the proof terms of an inner scalar.
+    (``curvature`` 1) or concave (-1). Raise `SignUnknown` if this is not proved.
+
+    ``slope(scalar)`` is a directional derivative, ``terms(scalar, curvature)`` the proof terms of an inner scalar.
     """
     ((symbol, part),) = outer.parts.items()
     is_inner = bool(outer.inner)

@@ -54,9 +54,10 @@ def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Ex
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return, as one expression, ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``: the
-    sum, over all arguments, of a `Piecewise` that is ``value(a)`` where ``a`` attains it, else 0. Where several
-    arguments attain it, their values are added.
+    """Return an expression with the value ``value(a)``, where ``a`` is the argument that attains the maximum or minimum
+    ``node``. If several arguments attain it, their values are added.
+
+    It is the sum, over all arguments, of a `Piecewise` that is ``value(a)`` where ``a`` attains the extremum, else 0.
     """
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
@@ -134,8 +135,10 @@ def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
     """Yield visibly nonnegative formulas (`GramForm`) of the second derivative, along ``directions``, of a product
-    summed over ``limits``: one for each exchange of indices that extends ``start`` and leaves the product unchanged.
-    Its factors are the variables ``ends``, at most one entry of an inverse (``cores``), and others (``rest``).
+    summed over ``limits``. There is one for each suitable exchange of indices that leaves the product unchanged.
+
+    The exchanges extend ``start``. The factors of the product are the variables ``ends``, at most one entry of an
+    inverse (``cores``), and others (``rest``).
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -352,8 +355,9 @@ def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
     """Return the second derivative of the product ``found``, ``w*b' inv(M) b``, as ``2*w*r' inv(M) r`` with ``r = v - V
-    inv(M) b``. `directions` has the derivatives v of b and V of M. ``core`` is the entry of ``inv(M)``, ``half`` is v;
-    ``exchange`` swaps the indices of both b.
+    inv(M) b``. Here v and V are the derivatives of b and M, given by `directions`.
+
+    ``core`` is the entry of ``inv(M)``, ``half`` is v; ``exchange`` swaps the indices of both b.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """

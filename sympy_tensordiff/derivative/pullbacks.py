@@ -53,9 +53,11 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope. If the slope may be infinite,
-    `rule` is applied to the branches of selects and the bodies of guards in the cotangent, so that a cotangent of 0
-    stays exactly 0. With `certain`, the slope is known to be finite.
+    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope, so that a cotangent of 0 stays
+    exactly 0 even if the slope is infinite.
+
+    For this, `rule` is applied to the branches of selects and the bodies of guards in the cotangent. With `certain`,
+    the slope is known to be finite, and this is not needed.
 
     Of a table that is read, only some entries may matter: the guards of several reads select these.
     """

@@ -296,9 +296,11 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return ``(constraints, cotangent)``: a contribution ``cotangent`` of `node`, which the constraints ``rows``
-        restrict, summed over all indices that do not occur in `node`. None if the sum may be empty where `node` is
-        undefined, since such points must stay excluded.
+        """Return ``(constraints, cotangent)``: ``cotangent``, a contribution to the cotangent of `node`, summed over
+        all indices that do not occur in `node`, and the constraints on the other indices. None if the sum may be empty
+        where `node` is undefined, since such points must stay excluded.
+
+        ``rows`` are the constraints on all indices.
 
         A contribution without result stays inside of its sum.
         """

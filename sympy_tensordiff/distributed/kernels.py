@@ -185,8 +185,9 @@ class BlockKernel:
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
         """Return the slice of ``tensor`` along ``axis`` that contains all ``ranges`` of indices read there; None for
-        the whole axis. ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
-        Raise `UnsupportedError` if a range is unknown (None) and the axis is split.
+        the whole axis. Raise `UnsupportedError` if a range is unknown (None) and the axis is split into blocks.
+
+        ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:

@@ -274,9 +274,11 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Split the sum ``expr`` into terms that are summed over blocks: return a dictionary from sets of block loops
-        to the terms summed over these loops. ``binders`` and ``active`` are the ranges and block loops around ``expr``.
-        If it depends on only some of their split indices, an array of its own is computed first (a stage).
+        """Return a dictionary that splits the sum ``expr`` into terms that are summed over blocks: from sets of block
+        loops to the terms summed over these loops.
+
+        ``binders`` and ``active`` are the ranges and block loops around ``expr``. If it depends on only some of their
+        split indices, an array of its own is computed first (a stage).
         """
         own = self.loops.loops_for(expr.ranges(), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -312,9 +314,11 @@ class ResultSplitter:
 
     @memoise_walk
     def _replace_by_stages(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` with its outermost reductions over split ranges replaced by entries of arrays that are
-        computed before (stages), sums of exponentials by ``exp(M)`` times such an entry. ``binders`` are the index
-        ranges around ``expr``, and ``active`` the block loops around it.
+        """Return ``expr`` with each outermost reduction over a range that is split into blocks replaced by an entry of
+        an array that is computed before (a stage).
+
+        A sum of exponentials is replaced by ``exp(M)`` times such an entry. ``binders`` are the index ranges around
+        ``expr``, and ``active`` the block loops around it.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return expr

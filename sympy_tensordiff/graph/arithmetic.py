@@ -334,8 +334,8 @@ class Arithmetic(NodeTable):
         return value if condition is None else self.select(condition, value, self.zero)
 
     def cases(self, value: Node) -> list[Node]:
-        """Return the terms of the sum `value`. A product with a factor that is a sum with guards is multiplied out, so
-        that each guard is in a term of its own.
+        """Return the terms of the sum `value`, each guard in a term of its own: a product with a sum that contains
+        guards is multiplied out, ``a*(b + [c]*d)`` into ``a*b`` and ``a*[c]*d``.
         """
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):

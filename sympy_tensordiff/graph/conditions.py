@@ -90,9 +90,10 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables) -> Any:
-        """Return a decision tree that equals the `Piecewise` with the branches `pairs`, ``(value, condition)``: it
-        decides by linear constraints on indices first, and leaves other conditions in the branches. `combinations` maps
-        nonlinear relations between indices to combinations of linear ones.
+        """Return a decision tree that equals the `Piecewise` with the branches `pairs`, tuples ``(value, condition)``.
+        It tests linear constraints on indices first; other conditions stay in the branches.
+
+        `combinations` maps nonlinear relations between indices to combinations of linear ones.
         """
         try:
             linearised = decided(pairs, combinations)
@@ -103,9 +104,10 @@ class ConditionReader(Applications):
     def _decide_some_indices(
         self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables
     ) -> Any:
-        """Return a decision tree for the branches `pairs` (value, condition) that tests some relations between indices
-        in advance; the others stay in the branches, since testing all takes too many cases. `combinations` maps
-        nonlinear relations to combinations of linear ones.
+        """Return a decision tree for the branches `pairs`, tuples ``(value, condition)``, that tests some relations
+        between indices first. The others stay in the branches, since testing all would take too many cases.
+
+        `combinations` maps nonlinear relations to combinations of linear ones.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """

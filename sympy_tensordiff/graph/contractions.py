@@ -109,9 +109,10 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of `factors`, of which none is a view, as a product with its axes in a standard order. A
-        view around it, if needed, permutes the axes to `output`, repeats entries or multiplies by `coefficient`.
-        ``extents`` has the length of each label.
+        """Return the einsum of `factors` as a product with its axes in a standard order and, if needed, a view around
+        it, which permutes the axes to `output`, repeats entries or multiplies by `coefficient`.
+
+        None of `factors` is a view itself. ``extents`` has the length of each label.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])

@@ -89,7 +89,7 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record in ``self.level`` at which nesting depth each of ``variables`` is bound. The first one is the
+        """Record in ``self.level`` the nesting depth at which each of ``variables`` is bound. The first one is the
         outermost; all are inside of the variables that were recorded before.
         """
         for v in variables:

@@ -186,9 +186,11 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return each of `nodes` as a product of whole tensors or, failing that, as a comprehension. With ``join``, the
-        nodes that fail become one comprehension of ``join(group)`` for each group into which ``groups`` divides them,
-        at the end of the list. None if this is impossible.
+        """Return each of `nodes` as a product of whole tensors or, failing that, as a comprehension; None if this is
+        impossible.
+
+        With ``join``, the nodes that fail become one comprehension of ``join(group)`` for each group into which
+        ``groups`` divides them, at the end of the list.
 
         Comprehensions are made only in a partial recognition (`_is_partial`), and only besides a product with axes.
         """

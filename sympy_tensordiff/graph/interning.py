@@ -125,9 +125,11 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node of the operation ``op`` with its ``data``, arguments and ``shape``: the existing one if the
-        graph has it, else a new one. ``key`` stands for ``data`` in the table of nodes. ``own`` are the index forms or
-        constraints of the node itself.
+        """Return the node of the operation ``op`` with the parameters ``data``, the arguments ``args`` and ``shape``:
+        the existing one if the graph has it, else a new one.
+
+        ``key`` stands for ``data`` in the table of nodes. ``own`` are the index forms or constraints of the node
+        itself.
 
         The free variables of the node are those of ``own`` and of the arguments.
         """

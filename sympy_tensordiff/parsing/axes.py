@@ -229,7 +229,10 @@ class AxisSizes:
                 return self._infer_elementwise(node)
 
     def _infer_elementwise(self, node: Tree) -> Axes:
-        """Return the axes of a sum, difference or quotient; corresponding axes of both operands become equally long."""
+        """Return the axes of the sum, difference or quotient `node`: those of an operand with axes. Record that
+        corresponding axes of both operands have equal lengths; raise `ParseError` if the operands have different
+        numbers of axes.
+        """
         first, second = node.children
         left, right = self.axes[first], self.axes[second]
         if len(left) != len(right) and left and right:

@@ -239,9 +239,10 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time (the
-        next one if ``is_reversed``) become ``variables``. A sequence read at the current time becomes a row variable,
-        added with the sequence to ``rows``. ``rest`` are the indices after the time on the left side.
+        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time
+        become ``variables``; a sequence read at the current time becomes a row variable, recorded in ``rows``.
+
+        If ``is_reversed``, states are those at the next time. ``rest`` are the indices after the time on the left side.
 
         ``values`` caches the values of names at the current time.
         """

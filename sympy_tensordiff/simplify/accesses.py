@@ -355,8 +355,9 @@ class _Check:
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
         """Return a dictionary from loop indices in `bound` to their values at the point where the constraint `inside`
-        is closest to being violated. None if there is no unique point, or if for some sizes the loops, with the
-        constraints `around`, do not reach it.
+        is closest to being violated. None if this point is not unique, or if the loops do not reach it for some sizes.
+
+        ``around`` are the constraints of the loops.
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)

@@ -187,9 +187,11 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
-    """Return ``(1 + u)**p`` as a select that uses exp and log1p where ``abs(u) < 1/2``; None for other powers. This
-    requires a divisor in `u` that occurs in `p`, as in ``(1 + r/m)**(m*t)``, or a factor of `u` that divides in `p`, as
-    in ``(1 + c*u)**(-1/c)``.
+    """Return the power ``(1 + u)**p`` as a select that computes it by exp and log1p where ``abs(u) < 1/2``. Return None
+    for other powers.
+
+    This requires a divisor in `u` that occurs in `p`, as in ``(1 + r/m)**(m*t)``, or a factor of `u` that divides in
+    `p`, as in ``(1 + c*u)**(-1/c)``.
 
     The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """

@@ -62,8 +62,10 @@ class _AtSizes:
         return [done[node] for node in nodes]
 
     def converted(self, node: Node, args: tuple[Node, ...]) -> Node:
-        """Return `node` at the given sizes, with the arguments `args`, which are converted already. If an argument has
-        no value, as the maximum of no numbers, return that argument in the shape of `node`.
+        """Return `node`, with its sizes replaced by given numbers, some of which may be 0. `args` are its converted
+        arguments.
+
+        If an argument has no value, as the maximum of no numbers, the result is that argument in the shape of `node`.
         """
         graph = self.graph
         shape = substitute_all(node.shape, self.sizes)

@@ -155,9 +155,10 @@ class CommonFactor(NamedTuple):
 
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
-    """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the result is no longer
-    as text and, by the cost `model`, no more costly. `nodes` are all nodes below `roots`. Arrays that grow no faster
-    than `given` cost nothing.
+    """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the text becomes no
+    longer and the cost by `model` no higher.
+
+    `nodes` are all nodes below `roots`. Arrays that grow no faster than `given` cost nothing.
 
     `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
     store.

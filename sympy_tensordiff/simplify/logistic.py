@@ -47,8 +47,9 @@ _MAX_TERMS = 6
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
     """Return `roots` rewritten so that no exponential overflows: quotients such as ``1/(1 + exp(u))`` become sigmoids,
-    and logarithms of products sums of logarithms. Without `numbers`, for printing and differentiation, logarithms get
-    no form that only serves the computation.
+    and logarithms of products sums of logarithms.
+
+    Without `numbers`, for printing and differentiation, logarithms get no form that only serves the computation.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work)

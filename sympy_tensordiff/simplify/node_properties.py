@@ -316,8 +316,8 @@ def _is_unequal_choice(node: Node) -> bool:
 
 
 def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
-    """Return ``(unequal, equal)``, two lists of systems of constraints. The points of the first are those at which no
-    form is 0, the points of the second those at which some form is 0. No point is in two systems.
+    """Return ``(unequal, equal)``, two lists of systems of constraints. Each point satisfies exactly one system: one of
+    ``unequal`` if no form in ``forms`` is 0 there, one of ``equal`` if some form is 0.
     """
     inside: list[Rows] = [()]
     outside: list[Rows] = []

@@ -24,8 +24,8 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """One case of a sum whose constraints include an equation: the sum left after the equation is eliminated, for sizes
-    of one residue class, such as even n. The fields are its variables, constraints and body.
+    """One case of a sum from which an equation has been eliminated: the remaining variables, constraints and body, for
+    sizes of one residue class, such as even n.
     """
 
     variables: list[int]
@@ -91,9 +91,11 @@ def _system(
     digits: Collection[int],
 ) -> RemainderSum:
     """Return the sum of `body` over `variables` in the range `rows` without the variable `v`, which ``equation == 0``
-    determines; `given` has the conditions on the sizes and, last, the congruence by which ``v`` is an integer. `digits`
-    are indices known to be at least 0 and less than the coefficient of ``v`` (without its sign), so that the congruence
-    can determine them.
+    determines.
+
+    `given` has the conditions on the sizes and, last, the congruence by which ``v`` is an integer. `digits` are indices
+    known to be at least 0 and less than the coefficient of ``v`` (without its sign), so that the congruence can
+    determine them.
 
     This congruence is solved for another index if possible.
     """
@@ -102,8 +104,8 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def with_equation(form: Affine) -> Affine:
-        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; `form` itself if its coefficient of
-        ``v`` is not a multiple of ``c``, the coefficient in the equation.
+        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; both belong to the enclosing function.
+        Return `form` itself if its coefficient of ``v`` is not a multiple of that in the equation.
         """
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
@@ -121,9 +123,10 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` without the variable `v`, which `equation` determines. A row linear in `v` is scaled
-    so that a multiple of the equation can be subtracted without a division. For other rows, the substitution `value`,
-    from ``v`` to a quotient, is applied.
+    """Return the constraint `row` with the variable `v` eliminated by ``equation == 0``, which determines it.
+
+    A row linear in `v` is scaled so that a multiple of the equation can be subtracted without a division. For other
+    rows, the substitution `value`, from ``v`` to a quotient, is applied.
     """
     parts = slope(row.form, v)
     if parts is None:

@@ -792,8 +792,10 @@ def _term(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: V
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the first `length` terms of the power series of the sum of `terms`, in the variable of `powers` and
-    without the common factor ``rest`` of all terms. None if a term has no series.
+    """Return the first `length` terms of the power series of the sum of `terms`, in the variable of `powers`. None if a
+    term has no series.
+
+    The series lacks ``rest``, the common factor of all terms.
     """
     found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]

@@ -211,9 +211,10 @@ def _merge_group(
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
     def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms`, all with the factors `common`, as the product of these with the sum of the
-        remaining factors. None if all factors are plain entries, scalars or indices, unless the terms differ only in
-        the order of indices, as ``X[i, j]`` and ``X[j, i]``.
+        """Return the sum of `terms`, which all have the factors `common`, as ``common*(sum of the rests)``. Return None
+        if all factors are plain entries, scalars or indices.
+
+        Such terms are merged only if they differ only in the order of indices, as ``X[i, j]`` and ``X[j, i]``.
         """
         if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
             return None

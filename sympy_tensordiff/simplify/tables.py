@@ -37,9 +37,11 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return the formula `entry`, of a tensor's entry at the indices `axes` within `extents`, as a sum of reads of new
-    comprehensions (tables), so that each value is computed once. The dense terms share one table; a guarded term gets a
-    smaller one, read under its guard.
+    """Return the formula `entry`, of a tensor's entry at the indices `axes`, rewritten to read new comprehensions
+    (tables), so that each value is computed once.
+
+    The dense terms share one table; a guarded term gets a smaller one, read under its guard. ``extents`` are the
+    extents of the axes.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """

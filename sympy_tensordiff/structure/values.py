@@ -91,9 +91,10 @@ class ValueKernel:
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Split the flat ``buffer`` of computed values into views: for each group of terms one view per formula of the
-        group, with its values at all ``points`` of the group. If these points form a full box of index values, the view
-        has an axis for each index, else it is a vector.
+        """Split the flat ``buffer`` of computed values into views: one for each formula of each group of terms, with
+        its values at all ``points`` of the group.
+
+        If these points form a full box of index values, the view has an axis for each index, else it is a vector.
         """
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])

@@ -233,9 +233,11 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return the answer to "is the expression ``parsed`` convex?": a certificate of convexity or concavity, with the
-    proof as a formula, which ``typeset`` converts to MathML, or an error message. ``given`` maps names of tensors to
-    the domains of their entries, as text.
+    """Return the answer to "is the expression ``parsed`` convex?": a certificate of convexity or concavity with its
+    proof, or an error message.
+
+    ``typeset`` converts the formula of the proof to MathML. ``given`` maps names of tensors to the domains of their
+    entries, as text.
     """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []

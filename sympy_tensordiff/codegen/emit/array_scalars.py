@@ -165,8 +165,8 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of `entry`, an entry of an integer array: an array of its values if its index varies along a
-        dimension.
+        """Return the text of `entry`, an entry of an integer array that is used as an index. If its own index varies
+        along a vectorised dimension, the text is an array of the values.
         """
         if not entry.index:
             return self.names(entry.tensor)

@@ -281,8 +281,8 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def with_mask(self, frame: PrintingContext, condition: Scalar) -> PrintingContext:
-        """Return `frame` (where lines of code go, and the mask under which they compute) with the mask `condition`
-        added. The line that defines the mask is printed at its first use.
+        """Return `frame`, the context in which code is printed, with the mask `condition` added: values computed in it
+        count only where the condition is true. Print the line that defines the mask at its first use.
         """
         key = condition, frame.mask, id(frame.block)
         if key not in self.used_masks:
@@ -328,9 +328,10 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: PrintingContext) -> bool:
-        """Print `body` into ``frame`` in two branches if all its guarded loops have the same rare condition: without
-        these loops for the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was
-        possible; if not, nothing is printed.
+        """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
+        the case that it holds at no entry, and complete. Return whether this was possible; if not, print nothing.
+
+        ``frame`` is the context in which the code is printed.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -508,9 +509,11 @@ class KernelPrinter:
     def print_spread(
         self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: PrintingContext
     ) -> None:
-        """Append to ``frame`` code that adds `value` to a slice of the filled array. It adds `value`, padded with
-        zeros, to the whole array, since XLA fuses such a sum. `value` has the dimensions ``lanes``; `spans` describe
-        the slice along each axis, as `slices_filled` returns them.
+        """Append to ``frame`` code that adds `value` to a slice of the array that the kernel fills. The code adds
+        `value`, padded with zeros, to the whole array, since XLA fuses such a sum.
+
+        `value` has the dimensions ``lanes``; `spans` describe the slice along each axis, as `slices_filled` returns
+        them.
         """
         text, array = self.values.scalar(value), self.names(self.kernel.array)
         varies = self.values.varies(value)

@@ -399,8 +399,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return total
 
         def recurrence() -> Value:
-            """Emit the upward recurrence for the Bessel function of the enclosing method's ``order`` at its ``x``, for
-            larger ``x``, and return its value.
+            """Emit code that computes the spherical Bessel function of the enclosing method's ``order`` at its ``x`` by
+            the upward recurrence, which suits larger ``x``; return the value.
             """
             before, value = (self.binary("fdiv", self.call_function(name, [x]), x) for name in ("cos", "sin"))
             for k in range(order):

@@ -137,9 +137,9 @@ def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
 
 
 def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``(rows, variables)``: the constraints without the quotients and congruences that contain an ``inner``
-    name. Each of these is replaced by one of the new ``variables`` and the constraints that define it, such as ``2*q <=
-    i <= 2*q + 1`` for ``q = floor(i/2)``.
+    """Return ``(constraints, variables)``: `rows` in which each quotient or congruence that contains an ``inner`` name
+    is replaced by a new variable and the constraints that define it, such as ``2*q <= i <= 2*q + 1`` for ``q =
+    floor(i/2)``; and the set of these variables.
     """
     result: list[Constraint] = []
     fresh: dict[Compound, Affine] = {}

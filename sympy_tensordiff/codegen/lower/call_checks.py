@@ -137,9 +137,11 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`: the read `load`
-        (`access` in the graph) is then out of bounds along `axis`. The constraints `points` must have an integer
-        solution, too. Raise `OutOfShapeError` at once if `certain`, that is, for all sizes.
+        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`, at which the read
+        `load` is out of bounds along `axis`. Raise `OutOfShapeError` at once if `certain`, that is, if it is for all
+        sizes.
+
+        `access` is the read in the graph. The constraints `points` must have an integer solution, too.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"

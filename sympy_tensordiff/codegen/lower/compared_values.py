@@ -260,8 +260,7 @@ class _Ties(LoopArrays):
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
         """Return the minimum of entries of the array ``stored`` that have equal values but may be rounded differently:
-        the entry at an index, and those at the indices to which `symmetries` map it, such as ``d[i, j]`` and
-        ``d[j, i]``.
+        the entry at the array's own index, and those to which `symmetries` map it, such as ``d[i, j]`` and ``d[j, i]``.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))

@@ -205,9 +205,9 @@ class Exponentials:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out over its first sum that has an exponential behind a guard: ``a*(b +
-        [i < j]*exp(u))`` becomes ``a*b + [i < j]*a*exp(u)``. Then each term can be scaled by itself, against overflow.
-        Other products are unchanged.
+        """Return the product `node` multiplied out over its first sum with a guarded exponential: ``a*(b + [i <
+        j]*exp(u))`` becomes ``a*b + [i < j]*a*exp(u)``. Each term can then be scaled by itself, against overflow. Other
+        products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -219,8 +219,10 @@ class Exponentials:
 
     def _quotient(self, value: Scaled, scaled: bool = True) -> Node:
         """Return `value`, a quotient by a sum of exponentials, as a node that does not overflow: ``exp(u - m)`` for
-        ``exp(u)/exp(m)``, where m is the largest exponent in the sum. With ``scaled``, m may be the largest exponent of
-        all terms for a sum over selected terms, if all exponents are close together.
+        ``exp(u)/exp(m)``, where m is the largest exponent in the sum.
+
+        With ``scaled``, m may be the largest exponent of all terms for a sum over selected terms, if all exponents are
+        close together.
         """
         graph = self.graph
         for greatest in value.shift if scaled else ():
@@ -351,9 +353,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the exponents in `shift` that belong to quotients such as ``exp(u)/(exp(u) + exp(v))``, which are at
-        most 1. `shift` maps exponents to their factors. Return the empty set if a divisor does not belong to such a
-        quotient.
+        """Return the exponents in `shift`, a dictionary from exponents to their factors, if all divisors belong to
+        quotients such as ``exp(u)/(exp(u) + exp(v))``, which are at most 1: those of the divisors and of the matching
+        terms. Else return the empty set.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:

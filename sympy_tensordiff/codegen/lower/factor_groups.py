@@ -76,8 +76,10 @@ class TriangularBound(NamedTuple):
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
         """Return ``(first, last)``, the range of the index `label` in the triangular matrix product `split`; None if
-        `planner` finds none. The range of the summed index is extended to an end of a tensor axis where that changes no
-        result; `facts` are known constraints.
+        `planner` finds none.
+
+        The range of the summed index is extended to an end of a tensor axis where that changes no result; `facts` are
+        known constraints.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])

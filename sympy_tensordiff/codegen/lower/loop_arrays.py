@@ -72,11 +72,10 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return how to store `body` in an array: as a function of as few integers as possible, which become the
-        array's axes. `variables` are the loop variables around it, with the constraints `rows`. Raise
-        `UnsupportedError` if one of the integers has no bounds.
+        """Return a description of an array that stores `body` as a function of as few integers as possible, which
+        number its axes. Raise `UnsupportedError` if one of the integers has no bounds.
 
-        Raises `UnsupportedError` where their indices have no bounds.
+        `variables` are the loop variables around `body`, with the constraints `rows`.
         """
         used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
         outer = sorted(v for v in used if v in self.around)

@@ -541,8 +541,9 @@ class Lowering(Matrices):
         self, powers: Sequence[Node], groups: Sequence[tuple[CodeBlock, list[Node]]], block: CodeBlock
     ) -> Recursion[scalars.Scalar]:
         """Return code for a product of factors and negative `powers` of norms, such as ``x*n**-3``. It divides by one
-        norm after the other, since ``n**3`` may overflow or underflow. `groups` has pairs of a block of code and the
-        other factors that are computed there.
+        norm after the other, since ``n**3`` may overflow or underflow.
+
+        `groups` has pairs of a block of code and the other factors that are computed there.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]

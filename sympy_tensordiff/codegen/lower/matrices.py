@@ -397,8 +397,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return ``(left, right)``: the operands ``first`` and ``second`` of a product in the plan ``split``, in the
-        order in which the innermost enclosing loop index is the last axis of their product.
+        """Return ``(left, right)``, the operands ``first`` and ``second`` of a matrix product, ordered so that the
+        innermost enclosing loop index is the last axis of the product. ``split`` describes the product.
 
         A product with a slanted bound has the matrix with the row label of the bound on the left.
         """
@@ -469,8 +469,10 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
         """Return the orders of axes in which an array may store the operand `matrix` of a library call, the best one
-        first. `roles` are three groups of labels: batch labels, those of `matrix` only, and the summed ones. `ranges`
-        maps labels to their lowest and highest values.
+        first.
+
+        `roles` are three groups of labels: batch labels, those of `matrix` only, and the summed ones. `ranges` maps
+        labels to their lowest and highest values.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]

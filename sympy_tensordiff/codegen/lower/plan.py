@@ -214,9 +214,11 @@ class Planner:
     def candidate_over(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: EnclosingLoops
     ) -> StorageCandidate | None:
-        """Return a description of an array that stores the values of `node`: its axis n is indexed by the form
-        ``labels[n]``, which runs over ``ranges[n]``, a pair ``(lowest, highest)``. None if `node` is not a function of
-        these forms, or if the loops in `context` are empty.
+        """Return a description of an array that stores the values of `node` as a function of the index forms
+        ``labels``, one for each axis. None if `node` is not a function of these forms, or if the loops in `context` are
+        empty.
+
+        ``ranges[n]`` is ``(lowest, highest)`` of the form ``labels[n]``.
         """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]

@@ -179,9 +179,10 @@ def _is_called_often(factor: Node) -> bool:
 
 
 def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
-    """Return `body` as a dictionary from selections, the equations under which a value counts, to the values that are
-    added under them: ``{p[k] == i: [x[k]]}`` for ``[p[k] == i]*x[k]``. None if there are no guards, or more than
-    `MAX_SELECTIONS` selections.
+    """Return `body` as a dictionary from selections to lists of values: ``{p[k] == i: [x[k]]}`` for ``[p[k] ==
+    i]*x[k]``. A selection is the equations under which a value counts.
+
+    None if there are no guards, or more than `MAX_SELECTIONS` selections.
     """
     if body.is_guard_free:
         return None
@@ -310,9 +311,11 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the array of the reduction `node` times `others`, over the indices `axes` in the range `rows` and where
-    ``guard`` holds, as a `ScatterTerm`: loops that add each term, or take the maximum or minimum, at the entry that
-    integer arrays select. None if the bounds of a loop would depend on inner loops.
+    """Return the array of the reduction `node` times `others` as a `ScatterTerm`: loops that add each term, or take the
+    maximum or minimum, at the entry that integer arrays select. None if the bounds of a loop would depend on inner
+    loops.
+
+    The array has the indices `axes` in the range `rows`; ``guard`` must hold.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)

@@ -259,8 +259,8 @@ def _outer_variables(node: Node) -> set[int]:
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with standard names for the indices that are bound outside of it, and for the indices in `opened`.
-    Nodes that differ only in the names of these indices become equal.
+    """Return `node` with the indices that are bound outside of it, and those in `opened`, renamed in a standard way, so
+    that nodes that differ only in these names become equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 

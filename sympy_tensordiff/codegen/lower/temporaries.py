@@ -270,8 +270,10 @@ class Storage:
     def _temporary(
         self, node: Node, context: EnclosingLoops, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return ``(array, index)`` of an array that stores `node`; it is created if there is none. None if `node`
-        cannot be stored, or if that does not pay. For a ``shared`` node it is assumed to pay.
+        """Return ``(array, index)``: an array that stores `node`, created if there is none, and the index at which to
+        read it inside of the loops of `context`. None if `node` cannot be stored, or if that does not pay.
+
+        For a ``shared`` node it is assumed to pay.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._is_running_reduction(node, context)

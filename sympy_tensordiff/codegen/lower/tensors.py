@@ -403,8 +403,8 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 def _bounds_of_entries(definitions: Sequence[Definition], works: Mapping[Node, _Logarithm]) -> dict[Node, Any]:
-    """Return a dictionary from the arrays of `definitions` to bounds on the absolute values of their entries, where
-    known: 1 for ``tanh(u)`` and for a softmax. ``works`` maps the arrays of log-sum-exps to their rewriting.
+    """Return upper bounds of the absolute values of the entries of arrays and of the nodes in their `definitions`,
+    where known: 1 for ``tanh(u)`` and for a softmax. ``works`` maps the arrays of log-sum-exps to their rewriting.
     """
     sizes: dict[Node, Any] = {}
     for definition in definitions:

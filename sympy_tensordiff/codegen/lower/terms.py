@@ -309,8 +309,10 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the terms of `node`, each as a tuple of factors. A product of sums is multiplied out if a sum has a term
-    that depends on fewer of ``indices`` than the whole sum; ``level`` is the depth of the recursion, which is limited.
+    """Return the terms of `node`, each as a tuple of factors, with a product of sums multiplied out if a sum has a term
+    that depends on fewer of ``indices`` than the whole sum.
+
+    ``level`` is the depth of the recursion, which is limited.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -490,8 +492,8 @@ def _is_choice_of_sums(choice: Node) -> bool:
 
 
 def _numbered(planner: Planner, part: Node) -> Node:
-    """Return `part` with standard names for the indices that enclosing sums and comprehensions bind. Parts that differ
-    only in these names become equal.
+    """Return `part` with the indices of enclosing sums and comprehensions renamed in a standard way, so that nodes that
+    differ only in these names become equal.
     """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 

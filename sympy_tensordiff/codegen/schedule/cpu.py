@@ -399,9 +399,9 @@ def _distributed(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[State
 
 
 def usual_rows(loop: Loop, site: ScheduleContext) -> tuple[Statement, ...] | None:
-    """Return statements that replace `loop`, the common loop of fused kernels, if a rare condition guards some of its
-    inner loops; None if there are none. They run the loop without these and then, if the condition was true somewhere,
-    the full loop again.
+    """Split `loop`, the common loop of fused kernels, by a rare condition: return statements that run it without the
+    inner loops that this condition guards and then, if it was true somewhere, run the full loop again. None if there
+    are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found

@@ -28,9 +28,10 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return ``(local arrays, loop)``: `loop` in strips, with one loop for reductions and a vectorised loop for
-    functions of their results. Local arrays, of the dtype of ``like``, pass the results from one to the other. None if
-    that is illegal or does not pay.
+    """Split `loop` into one loop for reductions and a vectorised loop for functions of their results, both in strips.
+    Return ``(local arrays, loop)``, or None if that is illegal or does not pay.
+
+    The local arrays, of the dtype of ``like``, pass the results from one loop to the other; ``fresh`` makes new names.
 
     None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
     another iteration of the other computes.

@@ -100,9 +100,11 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
-    """Return the conditions for the interior of `loop`, the iterations that need no guards and no remainders: bounds of
-    the loop variable, loop-invariant conditions, and quotients that are 0 there. Guards that stay in the loop are left
-    out. ``context`` has the loops around `loop`.
+    """Return the conditions under which iterations of `loop` need no guards and no remainders (the interior of the
+    loop). ``context`` has the loops around `loop`.
+
+    They are bounds of the loop variable, loop-invariant conditions, and quotients that are 0 in the interior. Guards
+    that stay in the loop are left out.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)

@@ -79,8 +79,10 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the array entries that should be read before the inner loops of `body` in which they occur, once in
-        each iteration over `variable` ("": once in all). They depend on `variable`, but not on these inner loops.
+        """Yield the array entries to read before the inner loops of `body`, on which they do not depend, once in each
+        iteration over `variable`.
+
+        They depend on `variable`; if it is "", they are read once in all.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
@@ -127,8 +129,8 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
         return one.substitute(data)
 
     def part_with_names(one: Scalar) -> Scalar:
-        """Return the scalar expression `one` with a name in place of the array entry that it reads, if ``known``, the
-        dictionary of the enclosing function, has a name for it. In other reads, replace entries in the index.
+        """Return the scalar expression `one` with array entries replaced by names, where ``known``, a dictionary of the
+        enclosing function, has a name for them. Entries in the indices of other reads are replaced, too.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form_with_names(one.form))

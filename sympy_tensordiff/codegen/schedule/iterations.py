@@ -33,9 +33,10 @@ class Iteration(NamedTuple):
 
 
 def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
-    """Return the work of one iteration of each innermost loop in ``body``, the loop nest of a GPU thread. A loop also
-    counts if the loops in it have constant numbers of iterations; loops that compilers unroll do not count. ``shared``
+    """Return the work of one iteration of each innermost loop in ``body``, the loop nest of a GPU thread. ``shared``
     are the arrays in shared memory.
+
+    A loop also counts if the loops in it have constant numbers of iterations; loops that compilers unroll do not count.
     """
     long = [loop for loop in loops(body) if not is_unrolled(loop)]
     if not long:

@@ -334,9 +334,10 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that fills `copy` with the entries of ``array``, with the last of the axes `order`, of length
-    ``extent``, split in two: the entry at ``factor*q + r`` is stored at ``[..., r, q]``. Reads with stride `factor`
-    become contiguous. ``taken`` are names in use.
+    """Return the kernel that fills `copy` with the entries of ``array``, with the last of the axes `order` split in
+    two: the entry at ``factor*q + r`` is stored at ``[..., r, q]``. Reads with stride `factor` become contiguous.
+
+    ``extent`` is the length of that axis, ``taken`` are names in use.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)

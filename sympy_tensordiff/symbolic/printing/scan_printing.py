@@ -184,9 +184,10 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
-    """Return ``(LaTeX, lines, has_parts)`` of a scan (a recurrence over time): the LaTeX of its result, the lines that
-    define the names in it, and whether parts of the steps have names. New names avoid ``named`` and are added to it;
-    ``show(expr)`` prints an expression.
+    """Return ``(LaTeX, lines, has_parts)`` of ``scan``, a recurrence over time: the LaTeX of its result, the lines that
+    define the names in it, and whether parts of the steps have names.
+
+    New names avoid ``named`` and are added to it; ``show(expr)`` prints an expression.
     """
     time, before = show_time(scan), _time_before(scan)
     found, (value, *updates) = hooks.step_parts(scan.steps, False)

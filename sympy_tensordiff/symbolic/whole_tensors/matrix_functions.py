@@ -253,10 +253,10 @@ def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
-    """Return the numbers from 0 on of ``axes``, which may be negative; None means all axes. Raise `ShapeError`, which
-    names the function ``owner``, if `tensor` does not have one of them.
+    """Return ``axes`` as numbers that count from 0: a negative axis counts from the end, None means all axes. Raise
+    `ShapeError`, which names the function ``owner``, if `tensor` lacks one of them.
 
-    Raises `ShapeError` if there is no such axis or one is named twice.
+    It is also raised if an axis is named twice.
     """
     rank = len(shape_of(tensor))
     if axes is None:

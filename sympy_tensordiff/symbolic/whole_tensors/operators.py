@@ -223,7 +223,8 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
 
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
         """Return the result of the operator that the enclosing function defines, such as ``*``, for ``self`` and
-        ``other``. If there is a third argument, the modulus of ``pow``, or no tensor, SymPy's own method is called.
+        ``other``. If neither is a tensor, or if there is a third argument (the modulus of ``pow``), SymPy's own method
+        computes it.
         """
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
