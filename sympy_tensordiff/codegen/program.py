@@ -210,9 +210,12 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Build up to three programs, which differ in the values shared by several sums that they store: all (if
-    ``shares_rows``), only those that can be kept one row at a time, or none. Return the one with the fewest temporaries
-    that grow larger than every array of the program that stores none, then the least work.
+    """Return the program for ``simplified``, built with stored or recomputed values of expressions that several sums
+    share, whichever is best.
+
+    Up to three programs are built: they store all such values (if ``shares_rows``), only those that can be kept one row
+    at a time, or none. The best has the fewest temporaries that grow larger than every array of the program that stores
+    none, then the least work.
 
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.

@@ -112,8 +112,9 @@ def enter_domain(
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
     """Narrow the range of a symbol p in ``signs`` if the function of ``outer`` contains ``log(a*p + b)`` or a root of
-    ``a*p + b``: p is then in the domain of this function. ``is_concave`` must prove ``a*p`` concave. Return the
-    logarithms and roots that were used.
+    ``a*p + b``, to the numbers for which it is defined. Return the logarithms and roots that were used.
+
+    ``is_concave`` must prove ``a*p`` concave.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")

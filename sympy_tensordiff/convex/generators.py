@@ -283,9 +283,10 @@ class Generators:
         return symbol
 
     def _form_of_exponential(self, argument: Expr) -> Expr:
-        """Return ``exp(argument)`` as a product of powers of generators, which are symbols for exponentials: ``g**2*h``
-        for ``exp(2*x - y)``, with g for ``exp(x)`` and h for ``exp(-y)``. An argument of more than two terms gets one
-        generator for the whole polynomial.
+        """Return ``exp(argument)`` as a product of powers of symbols that stand for exponentials (generators):
+        ``g**2*h`` for ``exp(2*x - y)``, with g for ``exp(x)`` and h for ``exp(-y)``.
+
+        An argument of more than two terms gets one generator for the whole polynomial.
         """
         factors = []
         terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(argument))]

@@ -169,8 +169,9 @@ class ConvexityRules:
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
         """Return proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), from ``outer``, which writes
-        it as a function of other scalars. The second derivative is written as sums of squares or, if that fails,
-        bounded by Cauchy-Schwarz.
+        it as a function of other scalars.
+
+        The second derivative is written as sums of squares or, if that fails, bounded by Cauchy-Schwarz.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -192,8 +193,9 @@ class ConvexityRules:
             return self._cauchy_schwarz(second, symbols, slopes, outer)
 
     def _enter_domain(self, outer: Decomposition) -> None:
-        """Declare the ranges of the scalars that are arguments of the function ``outer``, so that signs can be proved.
-        A scalar of unknown range that is a visibly nonnegative quadratic form gets the range of all numbers >= 0.
+        """Declare, in ``self.signs``, the ranges of the scalars that are arguments of the function ``outer``, so that
+        signs can be proved. A scalar of unknown range that is a visibly nonnegative quadratic form gets the range of
+        all numbers >= 0.
         """
         ranges = {}
         for symbol, node in outer.parts.items():
@@ -386,8 +388,10 @@ class ConvexityRules:
     # ---------------------------------------------------------------- quadratic forms and matrices
 
     def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms that a sum of products is convex (``curvature`` 1) or concave (-1) because it is a
-        square in disguise, such as ``x @ A @ A.T @ x`` (a Gram form). Raise `RuleDoesNotApply` for any other scalar.
+        """Return the proof terms that the sum of products ``scalar`` is convex (``curvature`` 1) or concave (-1)
+        because it is a square in disguise, such as ``x @ A @ A.T @ x`` (a Gram form). Raise `RuleDoesNotApply` for any
+        other scalar.
+
         Law: ``sum(w*B*B')`` is a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
@@ -483,9 +487,11 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` such that ``h'**2/h'' == c*h + d``, for the derivatives ``first`` (h') and ``second`` (h'')
-    with respect to ``part``. None unless c and d are independent of ``part`` and ``indices``, and d is 0 if ``count``,
-    the number of summands, depends on ``indices``.
+    """Return ``(c, d)`` such that ``h'**2/h'' == c*h + d``, for the derivatives ``first`` (h') and ``second`` (h'') of
+    h with respect to ``part``; None if there are none.
+
+    c and d must be independent of ``part`` and ``indices``, and d must be 0 if ``count``, the number of summands,
+    depends on ``indices``.
 
     None, too, if ``second`` has too many operations.
     """

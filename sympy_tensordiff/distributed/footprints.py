@@ -190,9 +190,11 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
-    """Return the possible values of a remainder, maximum, minimum or absolute value, as pairs of an affine form and the
-    condition under which it is the value. None for a remainder that may wrap around more than once where the
-    constraints ``facts`` hold.
+    """Return the possible values of ``node``, a remainder, maximum, minimum or absolute value, as pairs of a form and
+    the condition under which it is the value.
+
+    None for a remainder whose dividend may be further than one modulus out of range where the constraints ``facts``
+    hold.
     """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
@@ -331,8 +333,9 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
     """Return the bounds of ``target`` over all values of the variables ``loops`` that satisfy ``rows`` and ``facts``,
-    as a tuple with one item; () if there are none. If integers may not attain them, the tuple continues with the bounds
-    of the other variables, as inner loops.
+    as a tuple with one item; () if there are none.
+
+    If integers may not attain the bounds, the tuple continues with the bounds of the other variables, as inner loops.
 
     If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
     and floors that no loop bound expresses are left out, which only enlarges the range.

@@ -123,9 +123,9 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if ranges else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return the index that replaces ``index``, made for the key ``(name, number)``. Equal keys give equal indices,
-        so that sums that differ only in index names become equal. If ``self.blocks`` has a block size for ``index``,
-        the new index gets it, too.
+        """Return a new index to replace ``index``, the same for equal pairs ``(name, number)``, so that sums that
+        differ only in index names become equal. If ``self.blocks`` has a block size for ``index``, the new index gets
+        it, too.
         """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:

@@ -358,8 +358,10 @@ OPAQUE = frozenset({"inv", "cof", "scan", "tensor", "comprehension"})
 
 
 def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of ``node`` at ``index``, as an expression in entries of the operands of ``node``. A scalar is
-    returned unchanged.
+    """Return the entry of ``node`` at ``index``: of an operation such as an einsum in terms of entries of its operands,
+    of any other tensor as a read.
+
+    A scalar other than an einsum or log-sum-exp is returned unchanged.
 
     Summed labels become the variables of a sum, repeated output labels equations of a guard.
     """

@@ -170,8 +170,10 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield substitutions that extend ``found`` to all ``unknown`` variables, as candidates for a later check. Each of
-    `pairs` has forms of the body, and the forms in the node that may be equal to them; these equations are solved.
+    """Yield substitutions that extend ``found`` to all ``unknown`` variables, as candidates for a later check. They
+    solve equations between forms.
+
+    Each of `pairs` has forms of the body, and the forms in the node that may be equal to them.
 
     Only as many pairs are used as determine the variables; the others are not checked.
     """

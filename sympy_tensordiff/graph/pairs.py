@@ -406,9 +406,10 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return the labels of an einsum of ``operands`` over which it is best to sum last: labels ``i`` of inverses
-    ``inv(A)[i, j]``. The product over ``j`` then solves a linear system with the matrix A. ``uses`` counts the uses of
-    each label, ``output`` are the labels of the result.
+    """Return the labels of the einsum of ``operands`` over which it is best to sum last: labels ``i`` of inverses
+    ``inv(A)[i, j]``. The product over ``j`` then solves a linear system with the matrix A.
+
+    ``uses`` counts the uses of each label, ``output`` are the labels of the result.
 
     This needs a label ``i`` that no other operand has, and a ``j`` of one other operand, or of vectors only.
 

@@ -126,10 +126,11 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Distribute `product` over the terms of its sum. Return ``((operations, node), sum)`` for each term, where
-        ``operations`` is the number of multiplications for ``node``, and ``sum`` is a factor still to be multiplied (a
-        `MultipliedSum` shared by several terms) or None. Return None if distributing costs more than `work` plus the
-        operations it saves.
+        """Distribute `product`, an einsum with a sum as an operand, over the terms of this sum: return ``((operations,
+        node), sum)`` for each term, or None if that costs more than `work` plus the operations it saves.
+
+        ``operations`` is the number of multiplications for ``node``. ``sum`` is None, or a factor by which ``node``
+        must still be multiplied: a `MultipliedSum` that several terms share.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is

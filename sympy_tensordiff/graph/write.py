@@ -371,9 +371,10 @@ def _with_mean(factors: list[Any]) -> list[Any]:
 
 
 def _absorb_minus(factors: list[Any]) -> list[Any]:
-    """Return `factors`, of which the first is a number, with its minus sign moved into a difference: ``-(a - b)*x``
-    becomes ``(b - a)*x``. Squares ``(a - b)**2`` in other factors become ``(b - a)**2``. The factors are unchanged if
-    none of them is such a difference.
+    """Return `factors`, whose first is a number, with its minus sign moved into a difference: ``-(a - b)*x`` becomes
+    ``(b - a)*x``. Return them unchanged if none is such a difference.
+
+    Squares ``(a - b)**2`` in other factors become ``(b - a)**2``.
     """
     if factors[0].is_Rational and factors[0].is_negative:
         for n, factor in enumerate(factors):

@@ -139,8 +139,8 @@ class Forms:
         )
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Whether SymPy may know more about the variables in ``forms`` than that they are integers: one is written as
-        an expression, or is a symbol that is declared even or odd. SymPy could then simplify the written forms.
+        """Return whether SymPy may know more about the variables in ``forms`` than that they are integers, and could
+        simplify the written forms: one is written as an expression, or is a symbol that is declared even or odd.
         """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)

@@ -77,8 +77,9 @@ class Step(NamedTuple):
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Make one step in solving ``rows`` for the variables in ``kept``, by one equation or congruence. Return it as a
-    `Step`: a substitution, and the rows and variables with which the caller goes on; None if nothing is left to solve.
+    """Solve one equation or congruence of ``rows`` for a variable in ``kept``. Return a `Step`: a substitution, and the
+    rows and variables with which the caller goes on; None if nothing is left to solve.
+
     ``names`` makes new variables.
 
     The caller has to apply the substitution to the rows; the variables are the remaining ones, new ones included.
@@ -126,8 +127,9 @@ def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
     """Replace ``floor``, a quotient ``floor(p/M)`` in ``form``, by the variable ``t``: write ``p`` as ``M*t + j`` with
-    a new variable j, and solve for a variable in ``kept``. Return ``(substitution, constraints, [t, j])``; None if
-    ``form`` does not become simpler.
+    a new variable j. Return ``(substitution, constraints, [t, j])``; None if ``form`` does not become simpler.
+
+    The substitution solves this equation for a variable in ``kept``.
 
     None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
     are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.

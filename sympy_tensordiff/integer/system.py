@@ -292,8 +292,8 @@ class System:
         return tuple(vector), constant
 
     def excess(self, form: Affine) -> int:
-        """Return the least nonnegative value of ``form`` that the equations of the system allow, as an integer: 1 for
-        ``2*p + 3``, which is odd. Inequalities do not count.
+        """Return the least nonnegative integer value of ``form`` that the equations of the system allow: 1 for ``2*p +
+        3``, which is odd. Inequalities do not count.
 
         >>> p = Affine.variable("p")
         >>> System((Constraint("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)

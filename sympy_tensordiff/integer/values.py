@@ -99,8 +99,9 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
     """Return ``({v: value}, guards)`` for one of ``variables`` that can have only one value under the constraints
-    ``rows`` and ``facts``: ``floor((p + 2)/3)`` for ``p <= 3*v <= p + 2``. The rows can hold only where the constraints
-    ``guards`` do. None if there is no such variable.
+    ``rows`` and ``facts``: ``floor((p + 2)/3)`` for ``p <= 3*v <= p + 2``. None if there is no such variable.
+
+    The rows can hold only where the constraints ``guards`` do.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.

@@ -186,9 +186,11 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step, an expression in the states before it (``variables``) and
-        the current rows of sequences (``rows``, which gets new ones). ``values`` caches values. With ``is_reversed``,
-        the recurrence runs backwards in time. Raise an error if the value depends on itself.
+        """Return the value of `name` after the current step, as an expression in the states before it (``variables``)
+        and the current rows of sequences. Raise an error if the value depends on itself.
+
+        New rows are added to ``rows``; ``values`` caches values. With ``is_reversed``, the recurrence runs backwards in
+        time.
         """
         if name not in values:
             values[name] = None

@@ -257,8 +257,9 @@ class ThesisWriter(Rewriting):
 
     def visit_steps(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a `Piecewise` with two values whose condition is an inequality, written with ``sign`` and
-        ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions, and if a value may be
-        undefined where it is not selected.
+        ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions.
+
+        Raise it, too, if a value may be undefined where it is not selected.
         """
         values = [case.expr for case in expr.args]
         needed = [

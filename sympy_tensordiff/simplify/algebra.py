@@ -288,9 +288,10 @@ def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node
 
 
 def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
-    """Return those operands of the product `node` that are products without other uses and are to be merged into it:
-    the smallest first, as many as the limits of labels and operands allow. Store the numbers of labels and operands of
-    the merged product as ``weights[node]``.
+    """Return the operands of the product `node` that should be merged into it: products without other uses, the
+    smallest first, as many as the limits of labels and operands allow.
+
+    Store the numbers of labels and operands of the merged product as ``weights[node]``.
     """
     candidates = [arg for arg in node.args if uses[arg] == 1 and (arg.op == "mul" or (arg in weights and arg.shape))]
     weight = {arg: weights.get(arg, (0, len(arg.args))) for arg in candidates}

@@ -429,8 +429,10 @@ def without_unused_indices(
     may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
     """Return ``(limits, body)`` of the reduction `op` without the indices on which the body does not depend: a maximum
-    ignores them, a product becomes a power. The constraints `facts` hold. ``may_evaluate(node, rows)`` says whether a
-    node has a value wherever the constraints `rows` are true.
+    ignores them, a product becomes a power.
+
+    The constraints `facts` hold. ``may_evaluate(node, rows)`` says whether a node has a value wherever the constraints
+    `rows` are true.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. The maximum and the minimum of
     equal values is that value, if there is a value: over an empty range that is infinite. All values count where the

@@ -591,7 +591,7 @@ class _Rewriter:
 
     def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return the sum of the terms `one`, which is ``factor*a``, and `other`, which is ``-factor*b``, in a form
-        without cancellation. It is by the first rule for the difference ``a - b`` that applies; None if none does.
+        without cancellation. None if no rule applies to the difference ``a - b``.
         """
         graph = self.graph
         if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:

@@ -145,9 +145,10 @@ class Parts:
         self._numbers = self._always_finite()
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node` for the search for common subexpressions. A quotient that occurs in several
-        products is one argument of each. A sum or other binder has its body as the only argument, always with the same
-        new names for the bound variables.
+        """Return the arguments of `node` in which to search for common subexpressions: for a sum or other binder only
+        its body, always with the same new names for the bound variables.
+
+        A quotient that occurs in several products is one argument of each.
         """
         if node.op not in BINDERS:
             return self._grouped.get(node, node.args)
@@ -558,8 +559,8 @@ class Parts:
         return self.graph.comprehension(variables, [axis.extent for axis in axes], moved)
 
     def _condition(self, node: Node) -> Node:
-        """Return `node`, the condition of a choice or the negation of such a condition, with the named subexpressions
-        in it replaced by reads of the named tensors.
+        """Return `node`, the condition of a choice or the negation of one, with common subexpressions replaced by reads
+        of the tensors that have been made for them.
         """
         if node.op == "not" and node not in self._done:
             return self.graph.logic("not", [self._done[node.args[0]]])

@@ -56,7 +56,7 @@ class ProductsOfSums:
         self.flat = flat
 
     def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` within the loop bounds `limits`, outermost first. Factors are moved out of loops in
+        """Return the sum of `body` over the loop bounds `limits`, outermost first, with factors moved out of loops in
         which they do not change, if `facts` show that this is safe.
         """
         if not self.flat:

@@ -112,9 +112,10 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield each way to extend the substitution `forms`, of variables of `read` by index forms, to all variables in
-        the constraints of `read`: each constraint with an unassigned variable is matched with one of `facts`, so ``i <
-        n`` and ``k < n`` give ``{i: k}``.
+        """Yield each way to extend the substitution `forms` to all variables in the constraints of `read`. A constraint
+        with an unassigned variable is matched with one of `facts`: ``i < n`` and ``k < n`` give ``{i: k}``.
+
+        The substitution replaces variables of `read` by index forms.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)

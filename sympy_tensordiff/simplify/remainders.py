@@ -53,9 +53,10 @@ def systems_by_remainders(
 
 
 def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """Return the conditions under which ``rest`` is divisible by `modulus`, as a list of cases: systems of constraints,
-    one for each combination of remainders of the symbolic coefficients of `variables`. None if ``rest`` is not linear
-    in `variables`, or if there are more than ``CASES_LIMIT`` cases.
+    """Return the conditions under which ``rest`` is divisible by `modulus`, as a list of alternative systems of
+    constraints. None if ``rest`` is not linear in `variables`, or if there are more than ``CASES_LIMIT`` systems.
+
+    There is one for each combination of remainders of the symbolic coefficients of `variables`.
     """
     factors: dict[int, Affine] = {}
     for v in sorted(rest.atoms().intersection(variables)):

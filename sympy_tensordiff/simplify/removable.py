@@ -153,9 +153,11 @@ class SeriesTerm(NamedTuple):
 def regular_at_zero(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> list[Node]:
-    """Return the entries `roots` with a series near 0 in place of terms that cancel there, as in ``(exp(u) - 1 -
-    u)/u**2``. `arrays` maps stored tensors to their comprehensions; `choices` maps differences that are accurate
-    already to formulas that have a series.
+    """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced by a power
+    series there.
+
+    `arrays` maps stored tensors to their comprehensions; `choices` maps differences that are accurate already to
+    formulas that have a series.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -236,9 +238,10 @@ def _may_cancel(node: Node) -> bool:
 def _with_entries_of(
     graph: Graph, nodes: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> dict[Node, Node]:
-    """Return a dictionary from `nodes` to equal nodes in which simple formulas replace reads of stored arrays, so that
-    rules can see them. `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use
-    instead.
+    """Return a dictionary from `nodes` to equal nodes in which reads of stored arrays are replaced by simple formulas,
+    so that rules can see these.
+
+    `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use instead.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all.
     """
@@ -346,9 +349,10 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return a choice that computes the sum `node` of `terms` near 0 by the series of the `groups`, terms that cancel
-    there, plus the other terms. None if the groups have different variables, or if one of the other terms may be
-    infinite at 0.
+    """Return a `SeriesChoice` that computes the sum `node` of `terms` near 0 by a series for each of the `groups`,
+    terms that cancel there, plus the other terms.
+
+    None if the groups have different variables, or if one of the other terms may be infinite at 0.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]

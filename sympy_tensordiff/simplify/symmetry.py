@@ -380,8 +380,10 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the einsum of `parts` with the result labels `output`; the two labels of each symmetric operand (one that
-    `known` maps to True) are in a standard order, so that equal products are equal nodes.
+    """Return the einsum of `parts` with the result labels `output`, in a standard form: the two labels of each
+    symmetric operand are ordered, so that equal products are equal nodes.
+
+    ``known`` maps symmetric operands to True.
     """
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 

@@ -165,9 +165,11 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool =
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` that can be written out by entries of comprehensions, as ``exp(-D[i, j])`` for
-    ``exp(-D)[i, j]``. The tensor that is read must be an element-wise operation, small or read once, and not in `roots`
-    or used as a whole.
+    """Return the reads among `nodes` that can be replaced by entries of comprehensions, as ``exp(-D)[i, j]`` by
+    ``exp(-D[i, j])``.
+
+    The tensor that is read must be an element-wise operation, small or read once, and not in `roots` or used as a
+    whole.
 
     A tensor that is read at several indices, or shares comprehensions with others, must be small: its formula is
     computed, and written, at each of them.
@@ -198,8 +200,10 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Return whether `tensor` and all tensors from which it is computed are used only once, so that writing out an
-    entry computes nothing twice. ``users`` has the number of uses of each node, ``mixed`` says which nodes are checked.
+    """Return whether `tensor` and the tensors from which it is computed are used only once, so that writing out an
+    entry computes nothing twice.
+
+    ``users`` has the number of uses of each node, ``mixed`` says which nodes are checked.
 
     Only the nodes that `mixed` maps to True, comprehensions and operations on these, are checked.
     """
@@ -215,8 +219,9 @@ def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[No
 
 def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
     """Return the reads of comprehensions among `nodes` (arguments first) that can be replaced by the formula of the
-    entry without computing anything twice. With `is_input`, for a function that will be differentiated, these are only
-    small entries read at plain indices.
+    entry without computing anything twice.
+
+    With `is_input`, for a function that will be differentiated, these are only small entries read at plain indices.
     """
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}

@@ -274,8 +274,10 @@ def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], V
 
 
 def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a banded ``matrix`` that has a few full rows and columns, by the Schur
-    complement. ``symmetric`` says that the matrix is symmetric. Raise `_NotApplicable` for any other matrix.
+    """Return the function that solves linear systems with ``matrix``, banded but for a few full rows and columns, by
+    the Schur complement. Raise `_NotApplicable` for any other matrix.
+
+    ``symmetric`` says that the matrix is symmetric.
     """
     border = _full_rows_and_columns(matrix)
     if border is None:

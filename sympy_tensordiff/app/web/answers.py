@@ -209,8 +209,10 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
 
 
 def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
-    """Return the formula whose LaTeX ``write()`` returns, for the page: ``{"text": LaTeX}``, with ``"mathml"`` too
-    unless it is too long or there is no ``typeset``, the converter; ``{"error": message}`` if ``write`` raises.
+    """Return the formula whose LaTeX ``write()`` returns, for the page: ``{"text": LaTeX}``, and MathML under
+    ``"mathml"``; ``{"error": message}`` if ``write`` raises.
+
+    There is no MathML if the formula is too long, or without ``typeset``, the converter.
     """
     result = text_or_error(write)
     if typeset is not None and len(result.get("text", "")) <= MAX_FORMULA_LENGTH and "text" in result:

@@ -122,9 +122,10 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Intersect ``self.common[load.array]``, the conditions under which every read of this array happens, with the
-        `conditions` of the read `load`. Conditions are written in terms of the array's axes; those that cannot be are
-        dropped.
+        """Restrict ``self.common[load.array]``, the conditions that hold for every read of this array, to those that
+        are also among the `conditions` of the read `load`.
+
+        Conditions are written in terms of the array's axes; those that cannot be are dropped.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):

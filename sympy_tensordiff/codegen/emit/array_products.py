@@ -448,8 +448,10 @@ def over_widest_range(
 
 def print_window(loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions) -> bool:
     """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range is limited by the ends of x, as one library
-    call in the context ``frame``, by ``additions``. Return False, and print nothing, for other loops. ``wide`` is
-    `loop` with one range that contains those at all entries.
+    call. Return False, and print nothing, for other loops.
+
+    ``wide`` is `loop` with one range that contains those at all entries. The text goes to ``frame``; ``additions``
+    prints the sum.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

@@ -657,8 +657,9 @@ class KernelPrinter:
 
     def print_as_dimension(self, loop: Loop, frame: PrintingContext, rows: Rows = ()) -> bool:
         """Print a reduction loop as array operations with one more dimension, in blocks if an array would be large.
-        Only the terms for which the constraints ``rows`` hold are added. ``frame`` is the context for printing. Always
-        return True, which says that the loop has been printed.
+        Always return True, which says that the loop has been printed.
+
+        Only the terms for which the constraints ``rows`` hold are added. ``frame`` is the context for printing.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):

@@ -352,9 +352,10 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """The text of a GPU kernel, with the arguments that the host passes and the names in use. ``constants`` are integer
-    forms in the text, such as strides, that are equal in all threads: the host could compute them and pass them as
-    arguments instead.
+    """The text of a GPU kernel, with the arguments that the host passes and the names in use.
+
+    ``constants`` are integer forms in the text, such as strides, that are equal in all threads: the host could compute
+    them and pass them as arguments instead.
     """
 
     text: str

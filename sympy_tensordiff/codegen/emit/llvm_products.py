@@ -260,8 +260,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         factor: str,
     ) -> None:
         """Emit loops for a small matrix product times ``factor``. ``lengths`` are the numbers of rows, columns and
-        terms; ``pointers`` and ``steps`` are first entries and row strides of the result and both operands;
-        `are_transposed` says which operands are stored transposed.
+        terms.
+
+        ``pointers`` and ``steps`` are first entries and row strides of the result and both operands; `are_transposed`
+        says which operands are stored transposed.
         """
         (out, left, right), (rows, columns, terms), (pitch, *steps) = pointers, lengths, steps
         has_columns = columns != "1"

@@ -253,8 +253,8 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return ``(constraint,)`` that follows from a comparison of integers if it is true or, for ``holds=False``, if it
-    is false. () for other conditions, and if the constraint would be that two integers differ.
+    """Return ``(constraint,)``, the constraint that follows if the comparison ``condition`` of integers is true or, for
+    ``holds=False``, false. Return () for other conditions, and if the constraint would be that two integers differ.
     """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()

@@ -56,8 +56,10 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The ways in which a read may be out of bounds. ``violation`` has the constraints on sizes under which this may
-    happen. Each integer point of ``points`` is an out-of-bounds read. ``certain`` is whether every call has one.
+    """The constraints under which a read may be out of bounds: ``violation`` are those on sizes under which this may
+    happen, and each integer point of ``points`` is an out-of-bounds read.
+
+    ``certain`` is whether the read is out of bounds in every call.
     """
 
     violation: Rows

@@ -69,8 +69,8 @@ def _power(graph: Graph, node: Node) -> tuple[Node, int]:
 
 
 def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
-    """Return whether `node` separates into terms that each depend on at most one of the indices `v` and `w`, up to a
-    common factor that depends on neither: ``c*(p[v] - q[w])``.
+    """Return whether `node` is a sum of terms that each depend on at most one of the indices `v` and `w`, up to a
+    common factor that depends on neither, such as ``c*(p[v] - q[w])``.
     """
     if v not in node.free or w not in node.free:
         return True
@@ -188,8 +188,8 @@ def _with_split_indices(graph: Graph, node: Node) -> Node:
         return node
 
     def split(part: Node) -> Node:
-        """Return the index node `part` as an addition of its terms, ``i`` and ``-w`` for ``i - w``, if it contains the
-        summation variable `w` and another term; otherwise unchanged.
+        """Return the index `part` as an addition, ``i`` plus ``-w`` for ``i - w``, if it contains the enclosing
+        function's summation variable `w` and another term; otherwise return it unchanged.
         """
         if part.op != "index" or part.data.hidden() or len(part.data.terms) < 2 or w not in part.data.atoms():
             return part

@@ -88,8 +88,10 @@ class Scaled:
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products: bool = False) -> list[Node]:
     """Return `roots` rewritten so that exponentials in logarithms and in quotients of sums do not overflow:
-    ``log(sum(exp(u)))`` becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``. ``has_products`` says that the
-    backend has matrix products; sums like ``exp(A[i, k] + B[k, j])`` are then written as such.
+    ``log(sum(exp(u)))`` becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``.
+
+    ``has_products`` says that the backend has matrix products; sums like ``exp(A[i, k] + B[k, j])`` are then written as
+    such.
 
     With ``has_products``, the backend also computes one branch of a choice only. Sums over selected terms like ``[t[i]
     <= t[j]]*exp(u[j])`` then need one exponential for each j.
@@ -582,9 +584,11 @@ def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
 
 
 def greatest_term(graph: Graph, variables: Sequence[int], rows: Rows, term: Node, op: str = "max") -> Node:
-    """Return a node for the maximum (``op="min"``: minimum) of `term` over `variables` in the range `rows`. Terms and
-    factors without these variables are moved out: the maximum of ``c*(p + q[k])`` is ``c*(p + max_k q[k])`` for ``c >=
-    0``. If the sign of c is unknown, a select chooses between maximum and minimum.
+    """Return a node for the maximum of `term` over `variables` in the range `rows` (the minimum for ``op="min"``), with
+    parts that do not contain these variables moved out.
+
+    The maximum of ``c*(p + q[k])`` is ``c*(p + max_k q[k])`` for ``c >= 0``. If the sign of c is unknown, a select
+    chooses between maximum and minimum.
     """
     terms = term.args if term.op == "add" else (term,)
     own = [part for part in terms if not part.free.isdisjoint(variables)]

@@ -97,9 +97,10 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body`, computed in loops over `variables` with the constraints `rows`, as a candidate for an array
-        with quotients as axes. `rounded` maps each quotient, such as ``floor(i/2)``, to a new variable. None if an axis
-        has no bounds. ``outer`` are the indices bound outside of these loops.
+        """Return a description of an array that stores `body`, computed in loops over `variables` with the constraints
+        `rows`, with quotients such as ``floor(i/2)`` as axes. None if an axis has no bounds.
+
+        `rounded` maps each quotient to a new variable. ``outer`` are the indices bound outside of these loops.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)

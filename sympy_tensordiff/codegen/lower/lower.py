@@ -361,8 +361,10 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return those of `sums`, in the loops of ``context``, that have a call of a costly function in common with
-        another one of them. All run over the same range, so that one loop can compute them together, with one call.
+        """Return those of `sums` that call the same costly function on the same arguments as another one of them, so
+        that one loop can compute them together, with one call.
+
+        All run over the same range, in the loops of ``context``.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """

@@ -149,8 +149,8 @@ class ScaleChoices:
         return graph.select(are_close, quick, self.sum(node, variables, usual))
 
     def _where(self, node: Node, are_close: Node, which: int, done: dict[Node, Node]) -> Node:
-        """Return `node` with each choice that depends on ``are_close``, whether exponents are close, replaced by one
-        branch: the first one for ``which`` 1, the second for 2. ``done`` caches results.
+        """Return `node` with each choice that depends on the condition ``are_close`` replaced by one of its branches:
+        the first one for ``which`` 1, the second for 2. ``done`` caches results.
         """
         if node in done:
             return done[node]

@@ -248,9 +248,10 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return the number of reads in the two factors of the matrix product of `split`, ``first`` and ``second``,
-        that have a summed variable in the last index, so that the sum runs over contiguous memory. Between products of
-        equal cost, more is better.
+        """Return how many reads in ``first`` and ``second``, the factors of the matrix product `split`, have a summed
+        variable in the last index, so that the sum runs over contiguous memory.
+
+        Between products of equal cost, more is better.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)

@@ -311,8 +311,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: EnclosingLoops) -> Rows | None:
-        """Return the constraints that hold for the new variables `axes`, which are equal to `forms`, in the loops of
-        `context`; the loop variables are eliminated. None if they cannot hold.
+        """Return the constraints on the new variables `axes`, which are equal to the index forms ``forms``, that follow
+        from the loops of `context`, with the loop variables eliminated. None if they cannot hold.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]

@@ -449,8 +449,9 @@ def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the terms needed at all entries, and
-    the terms that are nonzero on a diagonal only, as scatters over it. `axes` are the indices of an entry, ``extents``
-    the lengths of the axes, ``guard`` its conditions.
+    scatters for the terms that are nonzero on a diagonal only.
+
+    `axes` are the indices of an entry, ``extents`` the lengths of the axes, ``guard`` its conditions.
 
     ``guard`` are the conditions under which the entries are needed.
 

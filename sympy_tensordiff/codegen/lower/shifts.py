@@ -210,9 +210,11 @@ class Shifts:
             places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
-        """Search the loop `bodies`, inside the loops of ``context``, for values that are to be read from an array
-        chosen by `survey`. Record the array and index of each in ``self.members``, and the products that contain such
-        values in ``self.products``; with ``is_array``, the bodies are entries of an array, else terms of a reduction.
+        """Record in ``self.members`` the array and index from which to read each value in the loop `bodies` for which
+        `survey` has chosen an array; record in ``self.products`` the products that contain such values.
+
+        The bodies are inside the loops of ``context``; with ``is_array``, they are entries of an array, else terms of a
+        reduction.
         """
         if not self.domains:
             return

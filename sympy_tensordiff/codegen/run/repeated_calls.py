@@ -169,7 +169,7 @@ class Workspace:
 
 class Runs:
     """The functions of a loaded module that compute the results: ``run`` allocates temporaries in each call, ``run_in``
-    takes them as arguments, so that calls can share them. ``scratch`` allocates temporaries for ``run_in``.
+    takes temporaries that ``scratch`` has allocated, so that calls can share them.
 
     ``tables`` fills those that are constant.
 

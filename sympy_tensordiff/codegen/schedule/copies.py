@@ -165,9 +165,10 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return the read of the original array in place of ``value``, the read of a copy of it. ``aliases`` maps names of
-    copies to ``(original array, sign)``; with the sign -1, the read is negated. Double negations are removed; other
-    expressions are unchanged.
+    """Return ``value``, if it reads a copy of an array, as the read of the original array; other expressions are
+    unchanged. ``aliases`` maps names of copies to ``(original array, sign)``: with the sign -1, the read is negated.
+
+    Double negations are removed.
     """
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]

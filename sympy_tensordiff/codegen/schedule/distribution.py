@@ -64,9 +64,10 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
 def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
-    """Split the body of a loop that adds function values to entries with indices from data, as in ``y[p[i]] +=
-    exp(x[i])``. Return ``(functions, addition, stored)``: the statements that compute the values, those that add them,
-    and the names of the scalars in between. None for other loops.
+    """Split the body of a loop such as ``y[p[i]] += exp(x[i])``, which adds function values to entries with indices
+    from data. Return ``(functions, addition, stored)``, or None for other loops.
+
+    These are the statements that compute the values, those that add them, and the names of the scalars in between.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]

@@ -49,9 +49,11 @@ class Guards(NamedTuple):
 
 
 class LoopContext(NamedTuple):
-    """The context in which a loop is cut: the loops ``around`` it over whole axes, and ``lengths``, which maps names of
-    axis lengths such as ``x.shape[0]`` to forms. ``is_costly(guard)`` says whether the guarded statements are costly,
-    ``proves(row, known)`` whether constraints imply another.
+    """The context in which a loop is cut: the loops ``around`` it, and ``lengths``, which maps names of axis lengths
+    such as ``x.shape[0]`` to forms.
+
+    ``is_costly(guard)`` says whether the guarded statements are costly, ``proves(row, known)`` whether constraints
+    imply another.
     """
 
     lengths: Lengths
@@ -61,9 +63,11 @@ class LoopContext(NamedTuple):
 
 
 def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> tuple[Statement, ...] | None:
-    """Return an innermost loop as several loops: an interior without tests, where all guards are true, and the loops
-    before and after it. None if it has neither guards nor quotients to remove, or is short or large. ``fresh`` returns
-    new names; ``context`` has the loops around it.
+    """Split an innermost loop into an interior, where all guards are true and not tested, and the loops before and
+    after it. Return the new statements; None if the loop has neither guards nor quotients to remove, or is short or
+    large.
+
+    ``fresh`` returns new names; ``context`` has the loops around it.
 
     Guards that fail in more than a few iterations are removed if their statements are costly: otherwise vectors with
     masks take less time.

@@ -66,8 +66,9 @@ def in_reading_order(program: Program) -> Program:
 
 
 def _with_transposed_values(program: Program) -> Program:
-    """Return `program` with the axes of some temporaries in another order, so that more accesses are contiguous: the
-    reads of these temporaries, and the reads by the kernels that fill them.
+    """Return `program` with the axes of some temporaries in another order, so that more accesses are contiguous.
+
+    The accesses are the reads of these temporaries, and the reads by the kernels that fill them.
 
     One order changes what is best for the others, so that they are chosen one after the other.
     """

@@ -88,8 +88,8 @@ def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) 
 
 
 def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop]``: the loop `row` with the body ``body``, where factors that are constant in the loop come first
-    in each product. Return [] for an empty body.
+    """Return ``[loop]``: the loop `row` with the statements ``body`` instead of its own, where factors that are
+    constant in the loop come first in each product. Return [] for an empty body.
     """
     own = {statement.name for statement in body if is_let(statement)}
 
@@ -163,9 +163,10 @@ def carry(
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return statements that prepare the running sum `total` of a row for the next entry. For one more term, they run
-    ``growth``, which multiplies `total` by the factor that all earlier terms gain. For several, they set `total` to 0
-    and run ``begin``, which resets the index ``end`` of the next term.
+    """Return statements that move the running sum `total` of a row on to the next entry. For one more term, they run
+    ``growth``, which multiplies `total` by the factor that all earlier terms gain.
+
+    For several, they set `total` to 0 and run ``begin``, which resets the index ``end`` of the next term.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)

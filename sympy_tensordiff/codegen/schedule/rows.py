@@ -77,9 +77,9 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 
 
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
-    """Return ``(conditions, lower bounds, upper bounds)`` for moving the guard `test` out of the loop over `axis`: its
-    conditions without ``axis``, and the bounds of the axis, such as ``i >= 1``, that replace the others. None if a
-    condition on ``axis`` is not such a bound.
+    """Return ``(conditions, lower bounds, upper bounds)`` to replace the guard `test` inside of the loop over `axis`:
+    its conditions without ``axis``, and those that bound the axis, such as ``i >= 1``. None if a condition on ``axis``
+    is not such a bound.
     """
     others: list[Constraint] = []
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -155,9 +155,10 @@ def windowed(loop: Loop, axis: str) -> Loop:
 
 
 def with_guard_for_bounds(loop: Loop, axis: str) -> Loop | None:
-    """Return `loop` with the bounds that contain `axis` turned into a guard in its body: ``for i in range(max(0, p - n
-    + 1), min(n, p + 1))`` then runs over all i, and the loop over the axis can be moved inside. None if no lower or no
-    upper bound would remain.
+    """Return `loop` with the bounds that contain `axis` turned into a guard in its body, so that the loop over the axis
+    can be moved inside. None if no lower or no upper bound would remain.
+
+    ``for i in range(max(0, p - n + 1), min(n, p + 1))`` then runs over all i.
 
     >>> i, p, n = Affine.variable("i"), Affine.variable("p"), Affine.variable("n")
     >>> lows, highs = (Bound(Affine()), Bound(p - n + 1)), (Bound(n - 1), Bound(p))
@@ -386,8 +387,8 @@ class RowPlanner:
         return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
-        """Whether ``statement`` differs between the entries of a row: a value, bound or condition in it, or in its
-        body, depends on the index of the last axis.
+        """Return whether ``statement`` differs between the entries of a row: whether a value, bound or condition in it,
+        or in its body, depends on the index of the last axis.
         """
         for part in statements([statement]):
             if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):

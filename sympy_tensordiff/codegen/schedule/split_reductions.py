@@ -237,9 +237,11 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Split the long reduction ``outer``, statement ``number`` of the kernel's body, in two kernels (split-K): the
-        first computes ``count`` partial sums, the second adds them into ``array``. The iterations of the loop in
-        ``chosen`` are divided: partial sum p has the chunks p, p + count, ... of ``chunk`` iterations each.
+        """Split the long reduction ``outer`` of ``kernel`` into two kernels (split-K): the first computes ``count``
+        partial sums, the second adds them into ``array``. Return both.
+
+        ``outer`` is statement ``number`` of the kernel's body. The iterations of the loop in ``chosen`` are divided:
+        partial sum p has the chunks p, p + count, ... of ``chunk`` iterations each.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))

@@ -280,8 +280,10 @@ class _Network:
         return Transposed(back) if count_transposes(back) + MAX_TRANSPOSED_FACTORS < count_transposes(there) else there
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """Return the matrix product, such as ``x.T @ A @ y``, that sums over all labels of ``component``: summed labels
-        connected by matrices. Its factors are those along the longest path. The component must not contain a cycle.
+        """Return the matrix product, such as ``x.T @ A @ y``, that sums over all labels of ``component``, summed labels
+        that matrices connect. Its factors are those along the longest path.
+
+        The component must not contain a cycle.
         """
         first = list(self._breadth_first(component[0]))[-1]
         last = list(self._breadth_first(first))[-1]

@@ -419,8 +419,8 @@ def _as_variable(tensor: Any) -> Any:
 
 
 def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
-    """Return the values ``[a, b, c]`` of the ``body`` ``Piecewise((a, i < 1), (b, i < 2), (c, True))`` for an ``index``
-    with ``count`` values; None for another `Piecewise`.
+    """Return ``[a, b, c]`` if ``body`` is ``Piecewise((a, i < 1), (b, i < 2), (c, True))``, which lists the values for
+    each of the ``count`` values of ``index``, here i; None for another `Piecewise`.
     """
     *first, last = body.args
     is_ladder = len(body.args) == count and last.args[1] == S.true

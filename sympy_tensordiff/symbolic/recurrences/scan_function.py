@@ -314,9 +314,10 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)``, the step's expressions, with each read ``A[t]`` at the time ``t`` of the step
-        replaced by a variable for that row of ``A``, which becomes a sequence of the scan. ``length`` is the number of
-        steps.
+        """Return ``(updates, outputs)``, the expressions of a step, with each read ``A[t]`` at the step's time ``t``
+        replaced by a variable for that row of ``A``, which becomes a sequence of the scan.
+
+        ``length`` is the number of steps.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):

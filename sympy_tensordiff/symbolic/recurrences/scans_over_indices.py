@@ -55,9 +55,10 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
-        """Return the scan (a recurrence over time) with rewritten arguments. If it contains indices that are bound in
-        ``bound_indices``, return instead an entry of one new scan, which computes the values for all values of these
-        indices.
+        """Return the scan (a recurrence over time) with rewritten arguments.
+
+        If it contains indices that are bound in ``bound_indices``, return instead an entry of one new scan, which
+        computes the values for all values of these indices.
         """
         found = sorted([pair for pair in bound_indices if pair[0] in expr.free_symbols], key=str)
         if not found:

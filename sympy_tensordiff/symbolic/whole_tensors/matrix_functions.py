@@ -214,8 +214,8 @@ class TensorLogSumExp(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the result: that of the tensor, the first argument, without the summed axes, which are
-        the second.
+        """Return the shape of the log-sum-exp: that of the tensor, the first argument, without the summed axes, which
+        are the second argument.
         """
         gone = {int(axis) for axis in args[1].args}
         return tuple(extent for axis, extent in enumerate(shape_of(args[0])) if axis not in gone)
