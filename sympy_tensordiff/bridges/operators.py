@@ -122,8 +122,8 @@ class _DerivableOperator:
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """Return the operator that computes the tangents of all outputs, cached. It takes the arguments of the present
-        operator, then the tangents of the arguments at ``positions``.
+        """Return the operator that computes the tangents of all outputs of this operator, cached. It takes the
+        arguments of this operator, then the tangents of those at ``positions``.
         """
         return self.derive(("pushforward", positions))
 

@@ -503,8 +503,8 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return the run-time checks that no axis of an array passed to a library call, other than a matrix product, is
-    empty; those that the sizes imply are left out.
+    """Return run-time checks that no axis of an array that `program` passes to a library call is empty, except for
+    matrix products. Checks that the sizes imply are left out.
 
     Products of matrices may be empty, or sums of no terms, which are 0.
     """

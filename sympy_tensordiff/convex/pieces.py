@@ -197,9 +197,9 @@ def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Piece:
 
 
 def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
-    """Return the values of ``symbol`` at which a condition in ``function`` changes or an absolute value has its kink,
-    as expressions. Raise `SignUnknown` if such a condition or argument is not affine in ``symbol``, or ``signs`` cannot
-    find the sign of its slope.
+    """Return the values of ``symbol`` at which a condition in ``function`` changes or an absolute value has its kink.
+    Raise `SignUnknown` if such a condition or argument is not affine in ``symbol``, or if ``signs`` cannot find the
+    sign of its slope.
     """
     found = set()
     for border in _border_expressions(function):

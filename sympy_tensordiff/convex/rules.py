@@ -123,8 +123,9 @@ class ConvexityRules:
 
     def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that the sum ``scalar`` is convex (``curvature`` 1) or concave (-1), after merging the
-        sums over equal ranges in it. Raise `RuleDoesNotApply` if there is nothing to merge. Law: ``sum(f) + sum(g)`` is
-        ``sum(f + g)``, which may be convex although f is not.
+        sums over equal ranges in it. Raise `RuleDoesNotApply` if there is nothing to merge.
+
+        Law: ``sum(f) + sum(g)`` is ``sum(f + g)``, which may be convex although f is not.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -273,9 +274,11 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return proof terms for ``outer``, a function ``g`` of sums ``s = sum(h(x))``, by the Cauchy-Schwarz
-        inequality: the curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives
-        of ``g``. ``slopes`` are its first derivatives with respect to ``symbols``.
+        """Return proof terms, by the Cauchy-Schwarz inequality, for ``outer``, a function ``g`` of sums ``s =
+        sum(h(x))``: the curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives
+        of ``g``.
+
+        ``slopes`` are its first derivatives with respect to ``symbols``.
 
         ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')``.
 

@@ -542,8 +542,9 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
     """Return the `Differentiation` (the graph and the known constraints) of the scalar `s` with respect to the
-    variables `by`. `also` are further inputs, such as a direction. If `s` is a tensor, raise `ShapeError` with
-    ``name``, the name of the public function.
+    variables `by`. Raise `ShapeError` with ``name``, the name of the public function, if `s` is a tensor.
+
+    `also` are further inputs, such as a direction.
     """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):

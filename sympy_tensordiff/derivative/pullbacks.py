@@ -132,8 +132,8 @@ def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return the cotangent of the base (`position` 0) or exponent (1) of the power `node`: D a**b / d a = b a**(b - 1),
-    D a**b / d b = a**b log a. Raise `UnsupportedError` for the exponent of a negative number.
+    """Return the cotangent of the base (`position` 0) or of the exponent (1) of the power `node`, a**b: `cotangent`
+    times ``b*a**(b - 1)`` or ``a**b*log(a)``. Raise `UnsupportedError` for the exponent of a negative number.
     """
     base, exponent = node.args
     if position == 1 and base.op == "const" and base.data <= 0:

@@ -303,9 +303,10 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of tensor entries that ``read`` accesses while one block is computed, one range for each axis.
-    They are forms in the sizes and the first indices of the block. The indices ``outer`` vary within the block; the
-    constraints ``facts`` always hold.
+    """Return the ranges of tensor entries that ``read`` accesses while one block is computed, one range for each axis,
+    as forms in the sizes and the first indices of the block.
+
+    The indices ``outer`` vary within the block; the constraints ``facts`` always hold.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)

@@ -322,8 +322,10 @@ def _axis_constraints(part: PartialResult) -> Rows:
 
 
 def _expand_indices(old: Any, new: Any) -> Any:
-    """Return the entry ``new`` with its indices multiplied out, as ``x[2*i + 2]`` for ``x[2*(i + 1)]``, so that they
-    are recognised as affine; other nodes are unchanged. ``old``, the node that ``new`` replaces, is not used.
+    """Return the tensor entry ``new`` with its indices multiplied out, as ``x[2*i + 2]`` for ``x[2*(i + 1)]``, so that
+    they are recognised as affine. Return other nodes unchanged.
+
+    ``old``, the node that ``new`` replaces, is not used.
     """
     return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
 

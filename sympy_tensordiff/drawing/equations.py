@@ -60,8 +60,8 @@ class Formula(str):
 
 @explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool | None = None) -> str:
-    r"""Return an expression, or several, as equations in LaTeX, without dollar signs. ``name`` is the left-hand side;
-    with ``parts``, common subexpressions get names, which are explained after the formula.
+    r"""Return ``expr``, one expression or several, as equations in LaTeX, without dollar signs. ``name`` is the
+    left-hand side; with ``parts``, common subexpressions get names, which are explained after the formula.
 
     Parameters
     ----------

@@ -206,8 +206,9 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the number of operations that compute the sum `total`, divided by the number of its uses. Each use
-        saves this share if all of them multiply the terms one by one, so that the sum itself is not computed.
+        """Return the number of operations that compute the sum `total`, divided by the number of its uses.
+
+        Each use saves this share if all of them multiply the terms one by one, so that the sum itself is not computed.
         ``volume`` is its number of entries.
         """
         every = self.private_parts(total).products[-1]

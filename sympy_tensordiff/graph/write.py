@@ -155,8 +155,9 @@ class ExpressionWriter(TensorWriter):
         self, node: Node, bound_symbols: BoundSymbols, known: tuple[Constraint, ...] = ()
     ) -> Recursion[Any]:
         """Return the comparison `node` as a SymPy relation; true or false if that is known. If an operand has cases, as
-        a select does, join one relation for each case by `sympy.ITE`. ``known`` are constraints that hold where the
-        comparison is used.
+        a select does, join one relation for each case by `sympy.ITE`.
+
+        ``known`` are constraints that hold where the comparison is used.
 
         A comparison of a product of signs becomes the exclusive "or" of their conditions.
         """
@@ -404,8 +405,8 @@ def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the conditions ``[c, d, …]`` of a comparison ``(-1 if c else 1)*(-1 if d else 1)*… < 0``, which says that
-    an odd number of them is true; [] for a comparison of another form.
+    """Return the conditions ``[c, d, …]`` if `node` is a comparison ``(-1 if c else 1)*(-1 if d else 1)*… < 0``, which
+    says that an odd number of them is true. Return [] for another comparison.
     """
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":

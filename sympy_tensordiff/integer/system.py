@@ -387,8 +387,9 @@ def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
     """Return ``(inequalities, equations, has_derived)`` for the constraints ``rows``: the forms f of all ``f >= 0``,
-    the forms f of all ``f == 0``, and whether further inequalities were derived. The definitions of nonlinear terms in
-    ``rows`` and ``also`` are included.
+    the forms f of all ``f == 0``, and whether further inequalities were derived.
+
+    The definitions of nonlinear terms in ``rows`` and ``also`` are included.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """

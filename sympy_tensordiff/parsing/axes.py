@@ -256,8 +256,8 @@ class AxisSizes:
         return self.axes[base]
 
     def _infer_matrix(self, node: Tree) -> Axes:
-        """Return the axes of ``det(X)`` (none), ``inv(X)`` or ``adj(X)`` (those of X). X must be a matrix, and its axes
-        become equally long; a number stands for a matrix filled with it.
+        """Return the axes of `node`, ``det(X)`` (none), or ``inv(X)`` or ``adj(X)`` (those of X), and record that both
+        axes of X have equal lengths. A number X stands for a matrix filled with it.
         """
         (operand,) = node.children
         if operand in self.numbers:

@@ -370,8 +370,9 @@ class _Check:
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """Return a loop range to suggest to the user, in which a read is in bounds: ``(hint, end)`` or ``(hint, first,
-        last)``, where ``hint`` is a remark or "". None if none is known. `inside` is the bound that fails at the
-        indices `values`, `place` its context.
+        last)``, where ``hint`` is a remark or "". None if none is known.
+
+        `inside` is the bound that fails at the indices `values`, `place` its context.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

@@ -416,9 +416,10 @@ class _Rewriter:
         return None
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
-        """Return the addition `node` with its products multiplied out if that simplifies it: a rule applies to two of
-        the terms, as ``(1 + x)*exp(x) - 1`` becomes ``expm1(x) + x*exp(x)``, or so many terms cancel that no more
-        remain than before. Else None.
+        """Return the addition `node` with its products multiplied out if that simplifies it: ``(1 + x)*exp(x) - 1``
+        becomes ``expm1(x) + x*exp(x)``. Else return None.
+
+        It does if a rule applies to two of the terms, or if so many terms cancel that no more remain than before.
 
         Also None if a rule applies but the result has at least two function calls more.
         """

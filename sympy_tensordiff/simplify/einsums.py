@@ -135,7 +135,9 @@ def _by_entries_everywhere(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _takes_sparse(graph: Graph, node: Node) -> bool:
-    """Whether `node` is an einsum, other than a view, and one of its operands is a comprehension with a delta."""
+    """Return whether `node` is an einsum, other than a view, with an operand that is a comprehension with a delta (a
+    sparse tensor).
+    """
     return is_core(node) and any(_is_sparse(graph, arg) for arg in node.args)
 
 

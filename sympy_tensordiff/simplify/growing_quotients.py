@@ -35,9 +35,8 @@ class _Forms(NamedTuple):
 
 
 def with_bounded_growth(graph: Graph, product: Node) -> Node:
-    """Rewrite a product with a divisor that is linear in ``expm1(u)``, such as ``exp(u)/(a + expm1(u))``, in a form
-    that does not overflow for large u. Return `product` itself if it has no such divisor, grows with u, or cannot
-    overflow.
+    """Return `product`, which has a divisor that is linear in ``expm1(u)``, as in ``exp(u)/(a + expm1(u))``, in a form
+    that does not overflow for large u. Return it unchanged if it has no such divisor, grows with u, or cannot overflow.
     """
     for divisor in product.args:
         exponent = _exponent(divisor)

@@ -61,9 +61,10 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
 
 
 def log_of_large_product(graph: Graph, argument: Node) -> Node | None:
-    """Return the logarithm of `argument` in a form that does not overflow, if `argument` is ``f*(k + w)`` with a
-    positive number ``k`` and a product ``w`` with an even power, such as ``t**2/n``. The factor ``f`` may be missing.
-    None for other arguments.
+    """Return the logarithm of `argument` in a form that does not overflow, if `argument` is ``f*(k + w)``, with a
+    positive number ``k`` and a product ``w`` with an even power, such as ``t**2/n``. None for other arguments.
+
+    The factor ``f`` may be missing.
 
     Where ``f`` or another factor of the root is negative, its root is NaN, and so is the logarithm.
     """

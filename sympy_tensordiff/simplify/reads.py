@@ -262,8 +262,9 @@ class _Explicit:
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
         """Return ``(form, constraints)`` for each constraint among `rows` that contains an entry of an integer tensor,
-        such as ``p[i]``: its affine form, and the constraints that hold where it is tested. `rows` belong to a guard or
-        bound loops over `variables`; `facts` hold around them.
+        such as ``p[i]``: its affine form, and the constraints that hold where it is tested.
+
+        `rows` belong to a guard or bound loops over `variables`; `facts` hold around them.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 

@@ -368,9 +368,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Multiply out the contraction `node`: for each operand that is an addition, yield the list of contractions with
-    one of its terms as operand instead, whose sum is `node`. With `is_alone`, the addition must have a summed index
-    that no other operand has.
+    """Yield a list for each operand of the contraction `node` that is an addition: the contractions with one of its
+    terms in its place, whose sum is `node`. With `is_alone`, the addition must have a summed index that no other
+    operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))

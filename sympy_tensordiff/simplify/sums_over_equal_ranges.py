@@ -258,9 +258,11 @@ condition and the branch: 0 where it is true, 1 where it is false.
 
 
 def _branches(graph: Graph, bodies: Sequence[_Body], selected: bool) -> dict[Branch, list[PowerProduct]]:
-    """Group the summands `bodies` by the conditions under which they are added; return a dictionary from the conditions
-    to the summands. A summand ``a if c else b`` is split in two if another one has the same ``c``. With `selected`,
-    guards ``p == a[t]`` count as factors.
+    """Group the summands `bodies` by the conditions under which they are added: return a dictionary from the conditions
+    to the summands.
+
+    A summand ``a if c else b`` is split in two if another one has the same ``c``. With `selected`, guards ``p == a[t]``
+    count as factors.
     """
     choices = [(body, *graph.split_coefficient(body.node)) for body in bodies]
     counts = Counter((body.tests, choice.args[0]) for body, _, choice in choices if choice.op == "select")

@@ -172,8 +172,10 @@ def _indices_in(expr: Any, binders: Sequence[IndexRange]) -> set[Any]:
 
 
 def evaluate(expr: Any, values: Environment) -> Any:
-    """Return the values of an integer expression, or of a condition on integers, as an exact array with one value for
-    each point; ``values`` has the values of its symbols at all points. Raise `UnsupportedError` for other expressions.
+    """Return the values of ``expr``, an integer expression or a condition on integers, as an exact array with one value
+    for each point. Raise `UnsupportedError` for other expressions.
+
+    ``values`` has the values of its symbols at all points.
 
     Examples
     --------

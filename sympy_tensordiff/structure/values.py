@@ -105,9 +105,10 @@ class ValueKernel:
 
 
 def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Return ``(substitution, axes)`` for new indices that count from 0. The substitution maps each index in `binders`
-    to its expression in a new one, ``i`` to ``k + 2``; ``axes`` has the pairs ``(new index, length)``. Without
-    `binders`, there is one axis of length 1.
+    """Return ``(substitution, axes)`` that replace the indices of `binders` by new ones that count from 0: ``i`` by ``k
+    + 2`` if i begins at 2. ``axes`` has the pairs ``(new index, length)``.
+
+    Without `binders`, there is one axis of length 1.
     """
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]

@@ -245,8 +245,9 @@ def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None 
     found: list[Any] = []
 
     def write() -> str:
-        """Return the text of a certificate that the user's function is convex or, failing that, concave. The
-        certificate, or None, is added to ``found``, a list of the enclosing function.
+        """Return the text of a certificate that the user's function is convex or, failing that, concave.
+
+        The certificate, or None, replaces the contents of ``found``, a list of the enclosing function.
         """
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)

@@ -47,8 +47,8 @@ class UseConditions(NamedTuple):
 
 
 def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
-    """Return the conditions under which the entries of each array and the values of each scalar of `program` are used,
-    written in their indices. Arrays and scalars that are always used are left out.
+    """Return the conditions on the indices under which the entries of each array and the values of each scalar of
+    `program` are used. Arrays and scalars that are always used are left out.
     """
     result = UseConditions({}, {}, {})
     common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())

@@ -328,15 +328,15 @@ class Additions:
         return body[0] if is_one and isinstance(body[0], Set) else None
 
     def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """Return the vectorised dimensions that the accumulator `name` does not have as axes, so that an addition of a
-        vectorised value to it sums over them.
+        """Return the dimensions in ``lanes`` that are vectorised, but along which the accumulator `name` has no axis.
+        Adding a vectorised value to it sums over them.
         """
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: PrintingContext) -> None:
-        """Append code that updates the accumulator ``name`` by ``value``: adds it or, as `reduction` says, multiplies
-        or takes the maximum or minimum. `value` is first reduced along the dimensions that the accumulator does not
-        have.
+        """Append code to ``frame`` that updates the accumulator ``name`` by ``value``: adds it or, as `reduction` says,
+        multiplies or takes the maximum or minimum. `value` is first reduced along the dimensions that the accumulator
+        does not have.
         """
         if not self.applies_to_all_lanes(name, frame):
             assert frame.mask is not None

@@ -384,8 +384,8 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ values
 
     def print_store(self, value: Scalar, frame: PrintingContext) -> None:
-        """Append to ``frame`` the assignment of `value` to the entries of the array that the kernel fills or, in a pure
-        dialect, the line that returns it.
+        """Append to ``frame`` the assignment of `value` to the entries of the array that the kernel fills. In a dialect
+        without assignment to arrays, append the line that returns `value`.
         """
         text, varies = self.values.scalar(value), self.values.varies(value)
         if not self.dialect.is_pure:

@@ -402,8 +402,9 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
     """Return the names of the accumulators to which the innermost ``loop`` adds, so that a pragma can tell the compiler
-    to vectorise these sums. Return [] if the loop does anything else, or is short. ``inside`` are the names of scalars
-    declared in the loop.
+    to vectorise these sums. [] if the loop does anything else, or is short.
+
+    ``inside`` are the names of scalars declared in the loop.
     """
     if has_few_steps(loop):
         return []

@@ -77,8 +77,10 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of the step `kernel` with the source ``text``, preceded by ``decorator``; ``passed`` are the
-        arguments of its call. If a function that was added before is equal up to names, that one is called instead.
+        """Add the function of the step `kernel`, with the source ``text`` after ``decorator``, to the module. If it
+        equals a function that was added before up to names, that one is called instead.
+
+        ``passed`` are the arguments of its call.
 
         ``passed`` is by default `passed_names`, ``names`` are the identifiers in which equal functions may differ.
         """

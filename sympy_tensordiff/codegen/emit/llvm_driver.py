@@ -221,8 +221,11 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with an entry point for each compiled step, and a driver in Python that calls these and the
-    functions of libraries. ``found`` has the compiled function of each step, None for a step that Python computes.
+    """Return a module with an entry point for each compiled step of `program`, and a driver in Python that calls these
+    and the functions of libraries.
+
+    ``found`` has the compiled function of each step, None for a step that Python computes. ``entry`` makes the printer
+    of an entry point.
     """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}

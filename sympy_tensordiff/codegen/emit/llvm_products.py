@@ -223,8 +223,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
         """Emit one product of a ``rows`` x ``terms`` matrix and a ``terms`` x ``columns`` matrix: a BLAS call, or loops
-        if it is small. ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the
-        right operand; `turned` says of each operand whether it is stored transposed.
+        if it is small.
+
+        ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the right operand;
+        `turned` says of each operand whether it is stored transposed.
 
         ``rows`` or ``columns`` is -1 if that operand is a vector.
         """

@@ -25,9 +25,10 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Emit the LLVM instructions that compute a correlation in the blocks that ``tiles`` describes, with vectors of
-        64 bytes if ``is_wide``, else of 32. ``copy`` is the read of the copied right operand, without the last index,
-        which runs along the vectors.
+        """Emit the LLVM instructions that compute the correlation ``step`` in the blocks that ``tiles`` describes, with
+        vectors of 64 bytes if ``is_wide``, else of 32.
+
+        ``copy`` is the read of the copied right operand, without the last index, which runs along the vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)

@@ -173,9 +173,10 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of an operand of a matrix product, as an array with one axis for each group of labels in
-        ``groups``; ``{}`` in it stands for the index along the batch labels ``both``. Code that copies an array for
-        BLAS, if necessary, is printed before.
+        """Return the text of `operand` of a matrix product, as an array with one axis for each group of labels in
+        ``groups``. Print code that copies it for BLAS before, if necessary.
+
+        ``{}`` in the text stands for the index along the batch labels ``both``.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

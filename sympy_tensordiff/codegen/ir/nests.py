@@ -28,8 +28,8 @@ def extent(array: str, axis: int) -> Affine:
 
 
 def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
-    """Return a dictionary from the variables for the axis lengths of an array (see `extent`) to these lengths as forms
-    in the sizes.
+    """Return a dictionary from the variables for the lengths of the axes of ``array``, such as ``x.shape[0]``, to these
+    lengths as forms in the sizes, its ``shape``.
 
     >>> lengths("x", [Affine.variable("n"), Affine.of(3)])
     {'x.shape[0]': n, 'x.shape[1]': 3}

@@ -47,8 +47,8 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays filled by those steps that Numba cannot compile, for which Python calls a library. With
-    ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
+    """Return the names of the arrays that `program` fills by steps that Numba cannot compile: Python calls a library
+    for them. With ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
     return [
         step.array

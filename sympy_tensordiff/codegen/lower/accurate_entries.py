@@ -28,8 +28,10 @@ def with_accurate_entries(
     taken: Iterable[str],
 ) -> list[Definition]:
     """Return the `definitions` of the arrays of a program with their entries rewritten to avoid cancellation and
-    overflow. With `scales_norms`, arrays of norms that do not overflow are added, under names not in ``taken``.
-    `tensors` maps names to the program's arguments.
+    overflow.
+
+    With `scales_norms`, arrays of norms that do not overflow are added, under names not in ``taken``. `tensors` maps
+    names to the program's arguments.
 
     With `scales_norms`, norms are computed in another scale where their sums of squares overflow or underflow; the
     norms of an array of sums of squares become an array of their own.
@@ -81,8 +83,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def with_formula(node: Node) -> Node:
-        """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array in ``powers``,
-        the powers of norms that the enclosing function has found; else `node` unchanged.
+        """Return the formula of the array entry that `node` reads, such as ``1/n**3``, if the array is in ``powers``,
+        the arrays of powers of norms in the enclosing function. Return any other `node` unchanged.
         """
         if node.op != "read" or node.args[0] not in powers:
             return node

@@ -86,8 +86,10 @@ class Matrices(Storage):
 
     def _distributed(self, node: Node, context: EnclosingLoops) -> list[tuple[Number, Chosen]]:
         """Split a sum `node` of several products, such as ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` over k, into one matrix
-        product for each term. Return pairs ``(coefficient, plan of the matrix product)``; [] if a term is not a matrix
-        product. `context` has the loops around.
+        product for each term: return pairs ``(coefficient, plan of the matrix product)``. [] if a term is not a matrix
+        product.
+
+        `context` has the loops around the sum.
 
         Only sums of products become several: their rounding errors are those of the products, while a difference of
         two entries may be exact.
@@ -215,8 +217,8 @@ class Matrices(Storage):
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> Chosen | None:
-        """Return ``(left, right, ranges, split)``: the cheapest two matrices into which the factors of the sum `split`
-        can be grouped, the range of each of their labels, and the sum that their product computes. None if loops are
+        """Return ``(left, right, ranges, split)``, the cheapest matrix product that computes the sum `split`: the two
+        matrices into which its factors are grouped, the range of each of their labels, and the sum. None if loops are
         cheaper, or there are too many factors.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.

@@ -292,9 +292,8 @@ class Planner:
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: EnclosingLoops) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return ``(forms, combinations)`` for the indices in `node`, inside of the loops of `context`: independent
-        index forms of which all indices are integer combinations, and a dictionary that writes each loop variable as a
-        combination of these forms.
+        """Return ``(forms, combinations)``: independent index forms from which all indices in `node` are integer
+        combinations, and a dictionary that writes each loop variable of `context` as a combination of these forms.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.

@@ -93,8 +93,8 @@ def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the checks of sizes that ensure that all time steps of a recurrence read in bounds. Raise
-    `UnsupportedError` if this depends on the entries of an index array.
+    """Return the checks of sizes that ensure that all time steps of the recurrence `step` read in bounds. Raise
+    `UnsupportedError` if this depends on the entries of an integer array.
     """
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []

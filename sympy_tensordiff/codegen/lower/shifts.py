@@ -435,9 +435,9 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Merge `candidates`, expressions that could be stored as arrays, into one whose array contains the values of
-        all. Return None if they have no common bounded domain in which all reads are in bounds, or if its array would
-        be larger than the arrays that it reads.
+        """Return one description of an array that stores the values of all `candidates`, expressions that could be
+        stored as arrays. None if they have no common bounded domain in which all reads are in bounds, or if the array
+        would be larger than those that it reads.
         """
         found = self.common_domain(candidates)
         if found is None:

@@ -47,8 +47,8 @@ class Exchanged(NamedTuple):
 
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and the inner sums
-    that several expressions use, which are worth an array.
+    """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and those inner sums
+    that several expressions use, so that it pays to store them in an array.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.

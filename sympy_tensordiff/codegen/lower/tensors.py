@@ -270,8 +270,8 @@ class _Definitions:
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call that fills the array `name` with a product: a contraction, a solution of linear
-        equations, or a derivative of cofactors.
+        """Return the library call that fills the array `name` with the product `node`: a contraction, a solution of
+        linear equations, or a derivative of cofactors.
         """
         if (found := cofactor_tangent_labels(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
@@ -290,9 +290,11 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that computes the array ``name``: the directional derivative of the cofactors of a matrix.
-        The einsum `node` is the product of a second-order `TensorCofactor`, with the labels ``pair`` and ``rest``, and
-        the direction, its operand number ``place``, summed over ``pair``.
+        """Return the step that computes the array ``name``: the directional derivative of the cofactors of a matrix,
+        which is the einsum `node`.
+
+        The einsum is the product of a second-order `TensorCofactor`, with the labels ``pair`` and ``rest``, and the
+        direction, its operand number ``place``, summed over ``pair``.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)

@@ -292,8 +292,8 @@ def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` as nested sums: products are multiplied out, and each factor is moved out of the sums over
-    indices that it does not contain. Return `node` unchanged if a factor depends on all indices.
+    """Return the sum `node` as nested sums: multiply out products, and move each factor out of the sums over indices
+    that it does not contain. Return `node` unchanged if a factor depends on all indices.
     """
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
@@ -468,9 +468,11 @@ def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], lar
 
 
 def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the selects below `roots` that are worth storing in an array: they occur in several sums or
-    comprehensions, and their branches contain sums over indices that are not in the condition. A kernel that stores one
-    computes one branch only.
+    """Return the selects below `roots` that are worth storing in an array, since a kernel that stores one computes one
+    branch only.
+
+    They occur in several sums or comprehensions, and their branches contain sums over indices that are not in the
+    condition.
 
     Their outer indices have standard names.
     """
@@ -520,8 +522,8 @@ def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _is_covered(part: Node) -> bool:
-    """Return whether the sum `part` reads a tensor with all of its outer indices, the indices bound by enclosing sums.
-    An array of its values is then no larger than this tensor. False if it has no outer indices.
+    """Return whether the sum `part` reads a tensor with all of its outer indices, those that enclosing sums bind, so
+    that an array of its values is no larger than this tensor. Return False if it has no outer indices.
     """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))

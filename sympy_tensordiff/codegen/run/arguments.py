@@ -235,8 +235,10 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size in ``solved`` that follows from the ``length`` of an argument's axis, as n from ``2*n + 1``;
-    `values` are the sizes known so far. Raise ArgumentError if it is no integer of at least ``least``.
+    """Return the size in ``solved`` that follows from the ``length`` of an argument's axis: n, if the axis has the
+    length ``2*n + 1``. Raise ArgumentError if it is no integer of at least ``least``.
+
+    `values` are the sizes known so far.
     """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest

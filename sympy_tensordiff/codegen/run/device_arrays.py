@@ -75,9 +75,10 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of an array in device memory, which errors call ``label``. An array read through DLPack is
-    exported for ``stream``, so its library makes ``stream`` wait for pending computations; for other arrays the
-    description records the stream that they name, and the caller must wait for it.
+    """Return the description of the array ``value`` in device memory, which errors call ``label``.
+
+    An array read through DLPack is exported for ``stream``, so its library makes ``stream`` wait for pending
+    computations; for other arrays the description records the stream that they name, and the caller must wait for it.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """

@@ -338,9 +338,10 @@ def object_code(module: ModuleText, functions: Mapping[str, tuple[str, str]]) ->
 
 
 def load(module: ObjectCode) -> SimpleNamespace:
-    """Return a namespace with the functions of the compiled ``module``. It always has ``run``. A module with
-    temporaries also has ``scratch``, which allocates them, and ``run_in`` and ``tables``, which take them as arguments
-    (``tables`` may be None).
+    """Return a namespace with the functions of the compiled ``module``: always ``run`` and, if it has temporaries,
+    ``scratch``, which allocates them, and ``run_in`` and ``tables``, which take them as arguments.
+
+    ``tables`` may be None.
     """
     _open_symbols(module.called)
     code = Code(module.code)

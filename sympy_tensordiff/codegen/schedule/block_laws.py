@@ -99,8 +99,10 @@ class _Access:
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield lists of the accesses that may be simultaneous, because no barrier separates them. The body of a loop is
-    visited twice, since accesses at the end of one iteration may coincide with those at the start of the next one.
+    """Yield lists of the memory accesses in `body` that may be simultaneous, because no barrier separates them.
+
+    The body of a loop is visited twice, since accesses at the end of one iteration may coincide with those at the start
+    of the next one.
     """
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]

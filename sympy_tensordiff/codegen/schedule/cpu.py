@@ -207,8 +207,8 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, site: ScheduleConte
 
 
 def _axes(kernel: Kernel, site: ScheduleContext) -> list[Loop]:
-    """Return the loops over the axes of a kernel, outer ones first. ``site`` has the loops around the kernel and the
-    block that one thread computes.
+    """Return the loops over the axes of `kernel`, outer ones first. ``site`` has the loops around the kernel, and the
+    block of rows that one thread computes.
     """
     found = []
     for number, axis in enumerate(kernel.axes):
@@ -429,9 +429,10 @@ def distributed_rows(loop: Loop, site: ScheduleContext) -> Loop:
 
 
 def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Split ``loop`` into loops over its first few, middle and last few iterations. In the middle loop, all conditions
-    are true and need no tests. Return the new statements; None if there is no such middle range. ``site`` is the
-    context of the loop; ``is_one`` is not used.
+    """Split ``loop`` into loops over its first few, middle and last few iterations, so that all conditions are true in
+    the middle loop and need no tests. Return the new statements; None if there is no such middle range.
+
+    ``site`` is the context of the loop; ``is_one`` is not used.
     """
     context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
     parts = interior(loop, site.fresh, context)

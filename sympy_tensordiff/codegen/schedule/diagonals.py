@@ -21,8 +21,9 @@ from sympy_tensordiff.codegen.ir.walk import all_names, own_names, scalars, stat
 
 def with_stored_sums(program: Program) -> Program:
     """Return `program` with each scatter to a diagonal split in two if its terms call vectorisable functions: a kernel
-    first stores the values in an array, then a scatter adds them to the diagonal. The scatter is moved behind all steps
-    that do not read the result.
+    that stores the values in an array, and a scatter that adds them to the diagonal.
+
+    The scatter is moved behind all steps that do not read the result.
     """
     taken = all_names(program)
     steps: list[Step] = []

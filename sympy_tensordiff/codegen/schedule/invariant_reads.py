@@ -48,9 +48,11 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, stored_entries: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Store each entry that the inner loops of `body` read repeatedly in a scalar before them, and return the new
-        statements. `variable` is that of the loop with the body `body`, or "". ``stored_entries`` maps entries to
-        scalars; ``rows`` are known constraints.
+        """Return the statements of `body` with each entry that its inner loops read repeatedly stored in a scalar
+        before these loops.
+
+        `variable` is that of the loop with the body `body`, or "". ``stored_entries`` maps entries to scalars; ``rows``
+        are known constraints.
 
         An entry that may be out of bounds is not read before the loops.
         """
@@ -150,8 +152,9 @@ def entry_name(entry: Entry) -> str:
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
     """Return ``(kernel, plan)`` for a kernel that reads data-dependent entries of a row, such as ``x[idx[i]]``: the new
-    kernel first reads them all into a row, whose name ``fresh`` makes, and then applies functions to it with vector
-    instructions. Without such reads, return the kernel unchanged and None.
+    kernel first copies these entries to a local row, and then applies functions to it with vector instructions.
+
+    ``fresh`` makes the name of the row. Without such reads, return the kernel unchanged and None.
     """
     if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None

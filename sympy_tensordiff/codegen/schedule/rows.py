@@ -214,8 +214,9 @@ Half and twice as much change no text of the benchmarks.
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
-    """Return ``(axis, stride)`` of a read along `variable`: the axis whose index contains it, and its coefficient
-    without sign, as ``(1, 2)`` for ``x[k, 2*i + 1]`` and i. None unless exactly one index contains it, linearly.
+    """Return ``(axis, stride)`` of `load`, a read of an array: the axis whose index contains `variable`, and the
+    absolute value of its coefficient, ``(1, 2)`` for ``x[k, 2*i + 1]`` and i. None unless exactly one index contains
+    it, linearly.
     """
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
@@ -316,8 +317,8 @@ def keeps_order_in_rows(kernel: Kernel) -> bool:
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Return whether `kernel` is computed in strips of its only axis, so that partial results fit the cache: the loop
-    over that axis can move inside of the sums, and there are no scans.
+    """Return whether `kernel` is to be computed in strips of its only axis, so that partial results fit the cache. It
+    is if the loop over that axis can move inside of the sums, and there are no scans.
     """
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans
@@ -467,8 +468,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that must become local arrays (scalar expansion): they differ between the entries of a
-        row, and a later segment than the one that computes them uses them.
+        """Return the scalars that must become local arrays with one entry per entry of a row (scalar expansion): they
+        differ along the row, and one of ``segments`` uses them that is not the one that computes them.
         """
         made: dict[str, int] = {}
         found: set[str] = set()

@@ -226,9 +226,10 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor recorded by which its terms change from one entry to the next: ``a`` for
-        ``Sum_{j <= i} a**(i - j)*x[j]``. None if the terms depend on i in another way. `add` is the statement that adds
-        a term.
+        """Return `scan`, a running sum, with the factor recorded by which its terms change from one entry to the next:
+        ``a`` for ``Sum_{j <= i} a**(i - j)*x[j]``. None if the terms depend on i in another way.
+
+        `add` is the statement that adds a term.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])

@@ -145,9 +145,9 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before its long sums are split. A scatter that adds sums, or a sum with
-        a matrix product in each term, becomes two kernels, the first of which stores these sums or products; any other
-        step is returned alone.
+        """Return the steps that replace `step` before its long sums are split: for a scatter that adds sums, or a sum
+        with a matrix product in each term, one kernel that stores these sums or products and one that uses them. Any
+        other step is returned alone.
         """
         if not isinstance(step, Kernel):
             return [step]
@@ -431,9 +431,10 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return an upper bound of the number of iterations of `loop` that the host can compute without reading data. It
-    holds for all values of the axes in ``box`` (a dictionary to their extents), and contains no variable in `own`. None
-    if there is no bound.
+    """Return an upper bound of the number of iterations of `loop` that the host can compute without reading data; None
+    if there is none.
+
+    It holds for all values of the axes in ``box`` (a dictionary to their extents), and contains no variable in `own`.
     """
     loop = at_extremes(loop, box or {})
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:

@@ -293,9 +293,10 @@ class _TileNest:
         return If(tuple(inside), (Set(Load(name, (self.x,)), Load(load.array, tuple(index))),))
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
-        """Yield the statements by which a thread adds one term to each of its sums: it loads its entries of both tiles
-        into registers, and adds their products. ``term`` is the addition without tiles; ``sums`` maps pairs of row and
-        column numbers to the names of sums.
+        """Yield the statements by which a GPU thread adds one term to each of its sums: it loads its entries of both
+        tiles into registers, and adds their products.
+
+        ``term`` is the addition without tiles; ``sums`` maps pairs of row and column numbers to the names of sums.
         """
         values: dict[tuple[Load, int], Name] = {}
         for load, (name, axis) in self.tiles.items():

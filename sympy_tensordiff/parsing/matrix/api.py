@@ -98,8 +98,8 @@ _WORD = re.compile(r"\w+")
 
 
 def read_matrix(text: str) -> ParsedExpression:
-    """Parse a matrix formula and return it as a `ParsedExpression`. The orders (number, vector or matrix) and sizes of
-    names that are not declared are inferred.
+    """Parse ``text``, a matrix formula, and return it as a `ParsedExpression`. The orders (number, vector or matrix)
+    and sizes of names that are not declared are inferred.
     """
     root = read(FORMULAS, text)
     nodes = bottom_up(root.body)

@@ -38,9 +38,10 @@ MAX_TRANSPOSED_FACTORS = 2
 
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
-    """Return the printed form, as a tree, of the einsum of ``operands`` with the labels ``inputs`` and the result
-    labels ``output``: elementwise or matrix products where possible, such as ``A @ x``, else index notation.
-    ``extents`` has the extent of each label.
+    """Return the einsum of ``operands`` as a tree for printing: elementwise or matrix products where possible, such as
+    ``A @ x``, else index notation.
+
+    ``inputs`` are the labels of the operands, ``output`` those of the result; ``extents`` has the extent of each label.
 
     ``operands`` are the notations of the operands with the labels ``inputs``.
     """

@@ -261,8 +261,8 @@ def shown_body(printer: Any, body: Any) -> Any:
 
 
 def in_latex(expr: Any) -> str:
-    """Return the LaTeX of any expression, arranged like the body of a sum: positive terms first, common numbers in
-    front.
+    """Return the LaTeX of the expression ``expr``, arranged like the body of a sum: positive terms first, common
+    numbers in front.
     """
     return str(shown_body(LatexPrinter(), expr))
 

@@ -361,8 +361,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row that ``entry`` reads in the step at ``time``, equal for all reads of this row: ``(A,
+    """Return a key that is the same for all entries of the row that ``entry`` reads in the step at ``time``: ``(A,
     None)`` for ``A[t, j]``, and ``(A, idx[t], None)`` for ``A[idx[t], j]``. None if ``entry`` reads no such row.
+
     ``length`` is the number of steps.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:
