@@ -283,9 +283,10 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply`` with
-    ``values`` and mapped over one axis of each (``axes``), and the position of this axis in each result, 0. Raise
-    `ArgumentError` for CUDA.
+    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator`` mapped over one axis of each
+    of its arguments ``values``, and the position of this axis in each result, 0. Raise `ArgumentError` for CUDA.
+
+    ``axes`` has the position of the axis in each argument; ``apply`` calls the operator.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")

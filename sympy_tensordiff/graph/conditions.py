@@ -312,7 +312,7 @@ def _skeleton(node: Node) -> set[Any]:
 
 
 def _is_extremum(node: Node) -> bool:
-    """Return whether a node is a maximum or minimum, of arguments or over indices."""
+    """Return whether `node` is a maximum or minimum, of several arguments or over indices."""
     return node.op in ("max", "min") or (node.op == "call" and node.data in (sympy.Max, sympy.Min))
 
 

@@ -192,7 +192,7 @@ class Contractions(Arithmetic):
         return node.data.coefficient, node.args[0] if data.is_identity else self._contraction_node(data, node.args)
 
     def with_operands(self, node: Node, operands: Sequence[Node]) -> Node:
-        """Return an einsum node with other operands of the same shapes."""
+        """Return the einsum `node` with the given `operands`, of the same shapes, in place of its own."""
         coefficient, inputs, output, extents = node.data
         return self.ein(coefficient, zip(operands, inputs, strict=True), output, dict(enumerate(extents)))
 

@@ -114,7 +114,7 @@ class SymbolicQuotient(Compound):
 
 
 def _monomial(factors: Sequence[Variable]) -> Affine:
-    """Return the product of variables as a form; 1 without factors."""
+    """Return the product of the variables ``factors`` as an affine form; 1 without factors."""
     return Affine.variable(_product_variable(factors)) if factors else Affine.of(1)
 
 

@@ -259,8 +259,9 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return ``roots`` with groups of operands that share no label as separate products. So ``outer(A @ x, B @ y)`` has
-    the operands ``A @ x`` and ``B @ y``, which other expressions may share.
+    """Return ``roots`` with each product of operands that share no label, directly or through others, split into
+    separate products. So ``outer(A @ x, B @ y)`` has the operands ``A @ x`` and ``B @ y``, which other expressions may
+    share.
     """
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 

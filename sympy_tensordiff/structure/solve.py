@@ -200,8 +200,8 @@ def _choose_sparse_method(matrix: Any) -> tuple[str, str]:
 
 
 def _make_sparse_solver(matrix: Any, name: str, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Factorise a sparse ``matrix`` by the method ``name``; return the function that solves for a right-hand side.
-    ``symmetric`` says that the matrix is symmetric.
+    """Return the function that solves linear systems with the sparse ``matrix`` for a right-hand side, by its
+    factorisation with the method ``name``. ``symmetric`` says that the matrix is symmetric.
     """
     makers = {
         "diagonal": _diagonal_solver,
@@ -303,8 +303,8 @@ def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _lu_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a sparse ``matrix`` by SciPy's sparse LU factors. ``symmetric`` selects an
-    order of elimination that suits symmetric matrices.
+    """Return the function that solves linear systems with a sparse ``matrix`` by SciPy's sparse LU factors.
+    ``symmetric`` selects an order of elimination that suits symmetric matrices.
     """
     with convert_singular_errors():
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A" if symmetric else "COLAMD")

@@ -152,7 +152,7 @@ class CudaRecurrencePrinter(CRecurrencePrinter):
         self.passed = ("stream",)
 
     def zeroed(self, target: str, result: str) -> list[str]:
-        """Return the C line that sets an array at the device pointer `target` to 0. It has the shape of `result`, the
+        """Return the C line that sets the array at the device pointer `target` to 0. It has the shape of `result`, the
         name of an array that a time step fills.
         """
         size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"

@@ -271,8 +271,8 @@ class Temporaries:
         return () if array is None else array.shape
 
     def work_constraints(self, step: Step) -> list[Constraint]:
-        """Return the constraints on sizes under which a step computes any entry: its extents are positive. Extents that
-        are always positive are left out.
+        """Return the constraints on sizes under which `step` computes at least one entry: its extents are positive.
+        Extents that are always positive are left out.
         """
         return [Constraint("ge", form - 1) for form in self.work_extents(step) if not self.is_positive(form)]
 

@@ -172,7 +172,7 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the read of the array ``stored`` at the loop indices with the values `forms`. Their lowest values are
+        """Return the read of the array ``stored`` at the values `forms` of its loop indices. Their lowest values are
         subtracted, because the array begins there.
         """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])

@@ -189,7 +189,9 @@ class Planner:
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
 
     def quotients(self, node: Node, context: EnclosingLoops) -> list[Quotient]:
-        """Return the floor quotients in the index forms of `node` that contain loop indices of ``context``."""
+        """Return the quotients, such as ``floor(i/2)``, in the index forms of `node` that contain loop indices of
+        ``context``.
+        """
         parts = {part for form in self._forms(node) for part in form.quotients()}
         own = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))

@@ -370,7 +370,9 @@ def _read(argument: Argument, value: Any) -> Any:
 
 
 def read_number(argument: Argument, value: Any) -> Any:
-    """Return the value of an argument that is a number."""
+    """Return ``value``, the number that was passed for `argument`, as an integer or a real number, whichever the
+    argument is.
+    """
     return (_read_integer if argument.kind == "integer" else _read_scalar)(argument, value)
 
 

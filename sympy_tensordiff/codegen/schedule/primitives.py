@@ -27,8 +27,8 @@ NameMaker: TypeAlias = Callable[[str], str]
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
-    """Return `loop` in blocks of `size` iterations: an outer loop over ``outer``, the first value of a block, around a
-    loop over the block.
+    """Return `loop` in blocks of `size` iterations: an outer loop, whose variable ``outer`` is the first value of a
+    block, around a loop over the block.
 
     >>> blocks = split(span("i", Affine(), Affine.variable("n")), 512, "first")
     >>> (inner,) = blocks.body

@@ -284,7 +284,7 @@ def entr(x: Scalar) -> Any:
 
 @explained
 def square(A: Scalar) -> Any:
-    """``A**2``, entry by entry.
+    """Return ``A**2``, entry by entry.
 
     Parameters
     ----------
