@@ -103,7 +103,8 @@ def _add_part_tasks(
     dtype: Any,
 ) -> list[Any]:
     """Add to the Dask graph ``layer`` the tasks that combine the results of all ``blocks`` of ``kernel`` for ``part``
-    to the chunks of the array ``name``. Return the key under which each block's result is to be stored.
+    to the chunks of the array ``name``. Return a list with the key under which the result of each block is to be
+    stored.
 
     ``run`` is the name of the kernel's tasks.
 

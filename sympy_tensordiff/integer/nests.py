@@ -177,8 +177,8 @@ def order(
 
 
 def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
-    """Raise LoopBoundError if the innermost loop variable of one of ``rows`` occurs in the index of a tensor entry: ``i
-    <= p[j]`` cannot be a bound of the loop over i if the loop over j is inside.
+    """Raise LoopBoundError if no loop bound can express one of ``rows`` because its innermost loop variable occurs in
+    the index of a tensor entry, as j does in ``i <= p[j]`` if the loop over j is inside the one over i.
 
     ``variables`` are those of the loops, outermost first.
     """

@@ -77,8 +77,9 @@ class Step(NamedTuple):
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Solve one equation or congruence of ``rows`` for a variable in ``kept``. Return a `Step`: a substitution, and the
-    rows and variables with which the caller goes on; None if nothing is left to solve.
+    """Make one step in solving ``rows`` for the variables in ``kept``: eliminate one equation, congruence or floor
+    quotient. Return a `Step`: a substitution, and the rows and variables with which the caller goes on; None if nothing
+    is left to solve.
 
     ``names`` makes new variables.
 

@@ -329,7 +329,7 @@ class KernelPrinter:
 
     def prints_cases(self, body: tuple[Statement, ...], frame: PrintingContext) -> bool:
         """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
-        the case that it holds at no entry, and complete. Return whether this was possible; if not, print nothing.
+        the case that it holds at no entry, else completely. Return whether this was possible; if not, print nothing.
 
         ``frame`` is the context in which the code is printed.
         """

@@ -79,8 +79,8 @@ class Renaming:
 
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
-    """Return ``kernel`` with its axes, loop variables and scalars renamed, so that it can be merged with other kernels:
-    by the mapping ``common``, and other names to unused ones.
+    """Return ``kernel`` with its axes, loop variables and scalars renamed, so that it can be merged with other kernels.
+    Names that the mapping ``common`` has get their new names from it, others get unused names.
 
     These are added to ``taken``. ``tried`` stores the last number used for each name, see `unique`.
     """
