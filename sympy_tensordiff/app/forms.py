@@ -206,8 +206,6 @@ def size_choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
     slowly and are different if possible.
 
     Only 1 is tried if a tensor with ``order`` axes of length 2 would be too large.
-
-    If arrays of size 2 would be too large for a tensor of this ``order``, 1 is the only size.
     """
     yield dict.fromkeys(symbols, 1)
     limit = int(_MAX_ENTRIES ** (1 / max(order, 1)))

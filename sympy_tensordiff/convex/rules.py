@@ -494,9 +494,7 @@ def _exact_ratio(
     h with respect to ``part``; None if there are none.
 
     c and d must be independent of ``part`` and ``indices``, and d must be 0 if ``count``, the number of summands,
-    depends on ``indices``.
-
-    None, too, if ``second`` has too many operations.
+    depends on ``indices``. None, too, if ``second`` has too many operations.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

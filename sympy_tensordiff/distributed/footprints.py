@@ -336,10 +336,9 @@ def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: 
     """Return the bounds of ``target`` over all values of the variables ``loops`` that satisfy ``rows`` and ``facts``,
     as a tuple with one item; () if there are none.
 
-    If integers may not attain the bounds, the tuple continues with the bounds of the other variables, as inner loops.
-
-    If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
-    and floors that no loop bound expresses are left out, which only enlarges the range.
+    If the projection is rational only, so that integers need not attain the bounds, the tuple continues with the bounds
+    of the other variables, as inner loops. Congruences and floors that no loop bound expresses are left out, which only
+    enlarges the range.
     """
     for own in (rows, [row for row in rows if row.kind != "mod" and not row.form.hidden()]):
         connected, before = {target}, set[str]()

@@ -106,9 +106,8 @@ def _add_part_tasks(
     to the chunks of the array ``name``. Return a list with the key under which the result of each block is to be
     stored.
 
-    ``run`` is the name of the kernel's tasks.
-
-    ``chunks`` has the chunk sizes along each axis; ``run`` is part of the keys; ``dtype`` is that of the results.
+    ``run`` is the name of the kernel's tasks, which is part of the keys; ``chunks`` has the chunk sizes along each
+    axis; ``dtype`` is that of the results.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):

@@ -164,9 +164,8 @@ class _LatticeAxes:
         """Write `texts` next to their points, to the right (``side`` 1) or to the left (-1) of each, and return True.
         Write none and return False if they do not fit.
 
-        Points in ``large`` are drawn larger. ``slope`` is 1 if the line through the points rises, else -1.
-
-        The line through the points, which the texts avoid, has this slope.
+        Points in ``large`` are drawn larger. ``slope`` is 1 if the line through the points, which the texts avoid,
+        rises, else -1.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):

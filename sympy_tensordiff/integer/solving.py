@@ -130,10 +130,9 @@ def _split_into_digits(
     """Replace ``floor``, a quotient ``floor(p/M)`` in ``form``, by the variable ``t``: write ``p`` as ``M*t + j`` with
     a new variable j. Return ``(substitution, constraints, [t, j])``; None if ``form`` does not become simpler.
 
-    The substitution solves this equation for a variable in ``kept``.
-
-    None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
-    are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
+    The substitution solves this equation for a variable in ``kept``. None if no variable can be solved for; and for a
+    number ``M`` unless the form contains ``p`` twice and both digits are visible in it then: a single ``floor(p/2)``
+    leaves the range ``2*t .. 2*t + 1`` of ``p``.
     """
     divisor = Affine.of(floor.divisor)
     for v in kept:

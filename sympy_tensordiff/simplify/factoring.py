@@ -158,10 +158,7 @@ def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: 
     """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the text becomes no
     longer and the cost by `model` no higher.
 
-    `nodes` are all nodes below `roots`. Arrays that grow no faster than `given` cost nothing.
-
-    `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
-    store.
+    `nodes` are all nodes below `roots`, arguments first. Arrays that grow no faster than `given` cost nothing.
     """
     uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)

@@ -61,9 +61,8 @@ def series_of(
     """Return the power series of the scalar `node` in ``t`` about 0; None if it is not known. The variable ``t`` is a
     product of powers, given by the dictionary `bases` from bases to exponents.
 
-    It is computed with `length` coefficients, of which fewer may remain if terms cancel.
-
-    `node` has no free variables but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
+    It is computed with `length` coefficients, of which fewer may remain if terms cancel. `node` has no free variables
+    but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
     """
     memo = {} if memo is None else memo
 

@@ -203,9 +203,8 @@ def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[No
     """Return whether `tensor` and the tensors from which it is computed are used only once, so that writing out an
     entry computes nothing twice.
 
-    ``users`` has the number of uses of each node, ``mixed`` says which nodes are checked.
-
-    Only the nodes that `mixed` maps to True, comprehensions and operations on these, are checked.
+    ``users`` has the number of uses of each node. Only the nodes that ``mixed`` maps to True, comprehensions and
+    operations on these, are checked.
     """
     stack = [tensor]
     while stack:

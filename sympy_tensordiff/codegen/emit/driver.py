@@ -80,9 +80,8 @@ class Functions:
         """Add the function of the step `kernel`, with the source ``text`` after ``decorator``, to the module. If it
         equals a function that was added before up to names, that one is called instead.
 
-        ``passed`` are the arguments of its call.
-
-        ``passed`` is by default `passed_names`, ``names`` are the identifiers in which equal functions may differ.
+        ``passed`` are the arguments of its call, by default `passed_names`; ``names`` are the identifiers in which
+        equal functions may differ.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)

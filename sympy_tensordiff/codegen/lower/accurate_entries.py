@@ -30,11 +30,9 @@ def with_accurate_entries(
     """Return the `definitions` of the arrays of a program with their entries rewritten to avoid cancellation and
     overflow.
 
-    With `scales_norms`, arrays of norms that do not overflow are added, under names not in ``taken``. `tensors` maps
-    names to the program's arguments.
-
     With `scales_norms`, norms are computed in another scale where their sums of squares overflow or underflow; the
-    norms of an array of sums of squares become an array of their own.
+    norms of an array of sums of squares become an array of their own, with a name that is not in ``taken``. `tensors`
+    maps names to the program's arguments.
     """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
     arrays = {**tensors, **{one.name: one.array for one in definitions}}

@@ -451,11 +451,8 @@ def split_diagonals(
     """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the terms needed at all entries, and
     scatters for the terms that are nonzero on a diagonal only.
 
-    `axes` are the indices of an entry, ``extents`` the lengths of the axes, ``guard`` its conditions.
-
-    ``guard`` are the conditions under which the entries are needed.
-
-    ``facts`` are the constraints on the sizes.
+    `axes` are the indices of an entry, ``extents`` the lengths of the axes, ``guard`` the conditions under which the
+    entries are needed, and ``facts`` the constraints on the sizes.
     """
     rest, parts = [], []
     for term in body.args if body.op == "add" else (body,):

@@ -41,9 +41,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
     """Return the einsum of ``operands`` as a tree for printing: elementwise or matrix products where possible, such as
     ``A @ x``, else index notation.
 
-    ``inputs`` are the labels of the operands, ``output`` those of the result; ``extents`` has the extent of each label.
-
-    ``operands`` are the notations of the operands with the labels ``inputs``.
+    ``inputs`` are the labels of the operands, which are given in printed form, ``output`` those of the result;
+    ``extents`` has the extent of each label.
     """
     if any(isinstance(operand, Variant) for operand in operands):
         return in_forms(lambda *forms: einsum_notation(inputs, output, forms, extents), *operands)

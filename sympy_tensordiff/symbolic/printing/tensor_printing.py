@@ -423,9 +423,8 @@ def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | N
     """Return the `Piecewise` `body` of an elementwise function as a tree that is printed as ``where(...)``; None if it
     has no such form. ``values`` maps the function's arguments to the trees of the operands.
 
-    It has none if a value or condition contains anything else, or if there is no last case without a condition.
-
-    ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
+    It has none if a value or condition contains anything else, or if there is no last case without a condition. A
+    `Piecewise` with the values 1 and 0 and one condition becomes an `Indicator`.
     """
     if not isinstance(body, Piecewise) or body.args[-1].cond is not S.true:
         return None
