@@ -156,14 +156,11 @@ def regular_at_zero(
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced by a power
     series there.
 
-    `arrays` maps stored tensors to their comprehensions; `choices` maps differences that are accurate already to
-    formulas that have a series.
-
     An entry inside of one that is replaced stays as it is.
 
     `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them. `choices` maps
-    differences that are a choice between two accurate forms to a formula that has a series. These stay as they are,
-    if they are not terms of another entry.
+    differences that are a choice between two accurate forms to a formula that has a series. These stay as they are, if
+    they are not terms of another entry.
     """
     nodes = reachable(*roots)
     outer = set(roots)

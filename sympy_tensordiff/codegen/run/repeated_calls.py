@@ -171,9 +171,7 @@ class Runs:
     """The functions of a loaded module that compute the results: ``run`` allocates temporaries in each call, ``run_in``
     takes temporaries that ``scratch`` has allocated, so that calls can share them.
 
-    ``tables`` fills those that are constant.
-
-    ``tables`` fills the constant ones among them.
+    ``tables`` fills the temporaries that are constant.
     """
 
     def __init__(self, run: Callable[..., None], run_in: Any = None, scratch: Any = None, tables: Any = None) -> None:
