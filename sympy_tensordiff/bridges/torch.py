@@ -252,8 +252,8 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments, given those of the results (autograd's backward pass); None for
-            an argument that needs none.
+            """Return the cotangents of the arguments, given the cotangents of the results, for PyTorch's backward pass;
+            None for an argument that needs none. ``ctx`` has the arguments.
             """
             positions = [p for p, need in enumerate(ctx.needs_input_grad[1:]) if need]
             return None, *apply_pullback(OperatorCall.apply, ctx.operator, _saved_arguments(ctx), positions, cotangents)

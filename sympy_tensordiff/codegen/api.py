@@ -337,7 +337,8 @@ def generate_code(
     dtype: str | None = None,
     allocate: bool | None = None,
 ) -> str:
-    """Return the text of the module that `lambdify` would compile for the same arguments, for use without this package.
+    """Return the text of the module that `lambdify` would compile for ``expr`` as a function of ``args``, for use
+    without this package. The options are those of `lambdify`.
 
     For ``backend="c"`` it is [a file in C99](howto_c.md), with the text of its header as ``.header``; for
     ``backend="cuda_c"`` [a file in CUDA C++](howto_gpu.md) with the same functions for arrays on the device; for

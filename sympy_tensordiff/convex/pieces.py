@@ -152,8 +152,9 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
     """Return ``(decomposition, c*part)`` if the function in ``outer`` depends on ``part`` only by ``c*part``, for a
-    factor c of unknown sign; the new function has this argument. Else return ``(outer, part)``. ``symbol`` represents
-    ``part`` in the function.
+    factor c of unknown sign: a new function of this argument. Else return ``(outer, part)``.
+
+    ``symbol`` represents ``part`` in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
@@ -164,9 +165,10 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Interval) -> list[_Piece]:
-    """Split the values of ``symbol`` into intervals, in ascending order, on which the function in ``outer`` is smooth:
-    no condition and no sign of an absolute value changes. The first and the last interval end at the bounds in
-    ``range_of_part``.
+    """Split the values of ``symbol`` into intervals, in ascending order, in which the function in ``outer`` is smooth:
+    no condition and no sign of an absolute value changes.
+
+    The first and the last interval end at the bounds in ``range_of_part``.
 
     They end at infinity if there is no bound, or if it is not proved which breakpoints are inside.
     """

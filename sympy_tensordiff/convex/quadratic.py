@@ -96,8 +96,9 @@ class SummedProduct(NamedTuple):
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
     """Return the second derivative of ``scalar``, a sum of products, along ``directions`` in a visibly nonnegative form
-    (`GramForm`), such as ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless the product is invariant under some
-    exchange of indices.
+    (`GramForm`), such as ``2*sum(w*B**2)`` for ``sum(w*B*B')``.
+
+    None unless the product is invariant under some exchange of indices.
 
     Examples
     --------

@@ -90,7 +90,7 @@ class Pushforward:
         return self.graph.add(parts)
 
     def _select(self, node: Node) -> Recursion[Node]:
-        """Return the select between the tangents of both branches."""
+        """Return the tangent of the select `node`: the select between the tangents of both branches."""
         condition, value, otherwise = node.args
         value = yield self._visit(value)
         otherwise = yield self._visit(otherwise)

@@ -175,8 +175,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
 
         def rule(part: Node) -> Node:
-            """Apply the pullback rule of the enclosing method's ``node`` to `part`, a branch or term of its cotangent.
-            Return the contribution to the cotangent of the argument at ``position``.
+            """Return the contribution to the cotangent of the argument at ``position`` of the enclosing method's
+            ``node``, by its pullback rule, if `part` is the cotangent of ``node``, or a branch or term of it.
             """
             return pull(self.graph, node, part, position)
 
@@ -196,9 +196,10 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._add_cotangent(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If ``x`` is the result of an operation on whole
-        tensors, add the cotangent to the formula of the entry instead. ``rows`` are the constraints under which it is
-        read.
+        """Record ``cotangent`` as a contribution of the read `node`, ``x[i]``, to the cotangent of the tensor ``x``. If
+        ``x`` is the result of an operation on whole tensors, add it to the cotangent of the entry's formula instead.
+
+        ``rows`` are the constraints under which the entry is read.
 
         Raises `UnsupportedError` for a matrix function that depends on an index around it.
         """

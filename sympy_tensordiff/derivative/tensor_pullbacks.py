@@ -128,9 +128,10 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of a matrix X, given the `cotangent` of its cofactors ``cof(k, X)``: it is contracted with
-    their derivative, ``cof(k + 1, X)``. The first `prefix` axes of both cotangents are those of the differentiated
-    value.
+    """Return the cotangent of a matrix X, given the `cotangent` of its cofactors ``cof(k, X)``, the result of `node`:
+    contracted with their derivative, ``cof(k + 1, X)``.
+
+    The first `prefix` axes of both cotangents are those of the differentiated value.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
@@ -184,8 +185,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, if ``part`` is
-            the cotangent of this node. ``part`` may also be one branch or term of the whole cotangent.
+            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, given ``part``,
+            the cotangent of this node or one branch or term of it.
             """
             return pull(graph, node, part, position)
 

@@ -100,8 +100,10 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- index notation
 
     def _entries(self, node: Node, cotangent: Node) -> None:
-        """Add what the formula `node`, a scalar or comprehension, contributes to the cotangents of the whole tensors in
-        it. A `Sweep` over the formula, from its entries and their cotangents, computes the contributions.
+        """Add the contributions of `node`, a scalar or comprehension given by a formula, to the cotangents of the whole
+        tensors in the formula.
+
+        A `Sweep` over the formula, from its entries and their cotangents, computes the contributions.
         """
         graph = self.graph
         variables: tuple[int, ...] = ()

@@ -159,8 +159,10 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return the set of coefficients of block origins in the ends of ``ranges``. Reads with equal sets move by the
-        same number of entries from block to block, so that one slice serves all of them.
+        """Return the set of coefficients with which the first indices of blocks occur in the ends of ``ranges``.
+
+        Reads with equal sets move by the same number of entries from block to block, so that one slice serves all of
+        them.
         """
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]

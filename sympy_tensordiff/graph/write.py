@@ -209,9 +209,9 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], bound_symbols: BoundSymbols) -> bool:
-        """Return whether the guard `case`, one of two opposite guards, is written as the second branch of a
-        `Piecewise`: it is the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints
-        that both guards share.
+        """Return whether `case`, one of two guards with opposite conditions, is written as the second branch of a
+        `Piecewise`: if it is for the upper part of a range, for odd indices, or for "not divisible". ``rest`` are the
+        constraints that both guards share.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":

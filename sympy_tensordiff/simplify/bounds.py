@@ -137,8 +137,7 @@ class _Tighten:
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
         """Return the select `node`, ``a if i != j else b``, as ``[i > j]*a + [i == j]*b`` if `facts` exclude ``i < j``,
-        and likewise with ``[i < j]`` if they exclude ``i > j``. None if they exclude neither, or if the condition is
-        not ``i != j``.
+        or likewise with ``[i < j]`` if they exclude ``i > j``. None for another select, or if they exclude neither.
         """
         graph = self.graph
         condition, value, otherwise = node.args

@@ -407,8 +407,9 @@ class Parts:
 
     def _axes_of_box(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
         """Return the variables in `bound` as tensor axes, with ranges that contain all their values: ``0 <= j < n`` for
-        ``j < i`` and ``j > i``. None if there are no such ranges, or if somewhere in them `node` may be undefined or
-        read out of bounds.
+        ``j < i`` and ``j > i``. None if there are no such ranges.
+
+        None, too, if somewhere in them `node` may be undefined or read out of bounds.
 
         That is for parts that are numbers everywhere and read inside their tensors there.
         """

@@ -84,9 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split `factor`, a guard or select in a sum over `limits`: ``[i < j]*a*x[i]`` gives ``[a, [i < j]*x[i]]`` in a
-        sum over i. The factors that may leave both the sum and the condition come first. Return ``[factor]`` if there
-        are none.
+        """Split `factor`, a guard or select in a sum over `limits`, so that factors can leave both the sum and the
+        condition: ``[i < j]*a*x[i]`` gives ``[a, [i < j]*x[i]]`` in a sum over i. These factors come first. Return
+        ``[factor]`` if there are none.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -184,8 +184,8 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values of the variable of `limit`, the bounds of a sum, by which `factors`, without this
-        variable, can be multiplied instead of summing. None if the number is unknown, or may be 0 where a factor is
+        """Return the number of values of the variable of `limit`, by which `factors` that do not contain this variable
+        can be multiplied instead of being summed. None if the number is unknown, or may be 0 where a factor is
         undefined.
         """
         count = length_of_range(limit)

@@ -279,9 +279,9 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Split the computation of `node` into cases where the data entry `entry` is in bounds or out of bounds. Yield
-        pairs ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, or None if one
-        of these is false.
+        """Split the computation of `node` into cases in which the entry `entry` of an integer tensor is in bounds or
+        not. Yield ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, or None if
+        one of them is false.
 
         In bounds, all of `rows` are tested; out of bounds, only the rows without `entry`.
 

@@ -175,8 +175,10 @@ def without_circles(graph: Graph, node: Node) -> Node:
 
 
 def _common_coefficient(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite `node`, an addition of tensors ``c*y - c*x``, as ``c*(y - x)``. None unless all coefficients are c or -c
-    for an exact number c other than 1, and some ``y`` with the coefficient c is computed, not a view.
+    """Return `node`, an addition of tensors such as ``c*y - c*x``, as ``c*(y - x)``. None unless all coefficients are c
+    or -c for an exact number c other than 1.
+
+    None, too, unless some ``y`` with the coefficient c is computed, not a view.
     """
     if not node.shape:
         return None

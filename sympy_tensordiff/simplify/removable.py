@@ -468,9 +468,10 @@ def _series_of_group(
     rest: Node,
     variable: Variable,
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series replaces it where ``abs(variable)``
-    is below the radius. None if the terms do not cancel near 0, or if the sum is accurate already. ``few`` has the
-    first coefficients.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the power series replaces it where
+    ``abs(variable)`` is below the radius. None if the terms do not cancel near 0, or if the sum is accurate already.
+
+    ``few`` has the first coefficients.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -526,8 +527,9 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticSubexpressions, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return the `Group` of all terms in `groups`, with the power series in `variable` that replaces their sum near 0.
-    `groups` maps common factors to terms. None unless the terms of each group cancel near 0 and their series is known.
+    """Return the `Group` of all terms in `groups`, a dictionary from common factors to terms, with the power series in
+    `variable` that replaces their sum near 0. None unless the terms of each group cancel near 0 and their series is
+    known.
 
     A group whose terms cancel everywhere adds nothing to the series; if all groups do, the result is None as well.
     """
@@ -562,9 +564,10 @@ def _letters(parts: ArithmeticSubexpressions, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` as a list of terms ``rest*u**order*f(u)*...`` for large b, which is ``variable.lead``,
-    with ``u = 1/b``; each f has a power series. It is one term, or two for a logarithm of a sum: ``log(b + 1)`` is
-    ``log(1 + u) + log(b)``.
+    """Return the term `node`, for large values of ``b = variable.lead``, as a list of terms ``rest*u**order*f(u)*...``
+    with ``u = 1/b``; each f has a power series.
+
+    The list has one term, or two for a logarithm of a sum: ``log(b + 1)`` is ``log(1 + u) + log(b)``.
     """
     base = variable.lead
     if base not in parts[node]:

@@ -294,8 +294,9 @@ class _SumOfProducts:
             self.additions.update(self.add.name, text, "sum", self.frame, frozenset(out))
 
     def _row_sums(self, found: Arrangement, out: Sequence[Span]) -> str | None:
-        """Return the text of the sum of an elementwise product, if all operands vary along the same dimensions, in a
-        library whose ``einsum`` would be a batch of products of one row and one column; None otherwise.
+        """Return the text of a sum of an elementwise product whose operands all vary along the same dimensions, for a
+        library whose ``einsum`` would compute it as many products of a row and a column. None for other sums or
+        libraries.
         """
         dims = found.operands[0].dims
         is_batch = not self.values.dialect.sums_rows_by_products and all(

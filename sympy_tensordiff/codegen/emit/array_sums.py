@@ -442,8 +442,8 @@ class Additions:
     def _reduced_in_order(
         self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: PrintingContext
     ) -> str:
-        """Return the text of the reduction of ``value`` over the dimensions ``summed``. The array of its terms is
-        computed with the axes in the given `order`, so that memory is read contiguously.
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``, computed from an array of its
+        terms with the axes in the given `order`, so that memory is read contiguously.
         """
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
@@ -499,8 +499,9 @@ class Additions:
 
     def print_running_reduction(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
         """Append code for ``loop`` as one pass of NumPy's ``accumulate`` and return True, if it is a running sum or
-        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is a loop over the values of k
-        for all p.
+        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False.
+
+        ``wide`` is a loop over the values of k for all p.
 
         Nothing is subtracted again, so that infinities and nan only reach the entries that contain them.
         """

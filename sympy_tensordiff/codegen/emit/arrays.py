@@ -526,8 +526,9 @@ class KernelPrinter:
         frame.block.line(f"{array} = {array} + spread({', '.join([text, '0', *(span for _, span in spans)])})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return how many trailing axes of the filled array are written completely, each by one vectorised dimension.
-        The code can use slices for these axes instead of index arrays.
+        """Return how many trailing axes of the array that the kernel fills are written completely, each by one
+        vectorised dimension, so that the code can use slices for them instead of index arrays. ``index`` is the index
+        of the entries, ``lanes`` has the dimensions.
         """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
@@ -584,8 +585,8 @@ class KernelPrinter:
         return True
 
     def reads_slices(self, loop: Loop, frame: PrintingContext) -> bool:
-        """Return whether each read in a loop is a slice when the loop becomes a dimension of array operations, so that
-        no index arrays are needed.
+        """Return whether each read in `loop` is a slice of an array when the loop becomes a dimension of array
+        operations, so that no index arrays are needed.
         """
         inner = {loop.variable, *(one.variable for one in loops(loop.body))}
         for load in loads(loop.body):

@@ -226,7 +226,9 @@ class CLibraryCallPrinter:
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
         """Append C code that computes the triangular factors of each matrix of a batch: it copies the matrix to the
-        result, and factorizes it there. ``row`` and ``column`` are names of loop variables.
+        result, and factorises it there.
+
+        ``row`` and ``column`` are names of loop variables.
         """
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])

@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def task_name(step: Correlation) -> str:
-    """Return the name of the function that runs one task of a correlation, that is, computes one part of its result."""
+    """Return the name of the function that computes one part of the result of the correlation ``step`` (a task)."""
     return f"{function_name(step)}_part"
 
 

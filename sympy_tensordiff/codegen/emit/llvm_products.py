@@ -194,9 +194,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return self.length_of(labels[list(labels).index(label) + 1 :])
 
     def offset_of_batch(self, place: str, both: Sequence[int], labels: Sequence[int]) -> str:
-        """Emit the offset of the matrix number ``place`` in an array of a batch of matrices, counted in entries, and
-        return its value. ``labels`` are the axes of the array, ``both`` those of the batch; the last of these counts
-        fastest.
+        """Emit code that computes the offset, in entries, of the matrix number ``place`` in an array of a batch of
+        matrices, and return its value.
+
+        ``labels`` are the axes of the array, ``both`` those of the batch; the last of these counts fastest.
         """
         if list(labels[: len(both)]) == list(both):
             return self.times(place, self.length_of(labels[len(both) :]))
@@ -319,6 +320,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         ends: tuple[str, str],
     ) -> None:
         """Emit a loop over blocks of rows of the triangular product ``step``, with one matrix product for each block.
+
         ``matrices`` are the operands, ``pointers`` the first entries of result and operands. The block numbers are
         ``ends[0]`` to ``ends[1] - 1``.
 

@@ -269,8 +269,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit ``function`` ("and" or "or") of all ``arguments`` but the first, both of the outer function, and
-            return its value as ``(text, type)``.
+            """Emit the enclosing function's operation ``function`` ("and" or "or") of all its ``arguments`` but the
+            first, and return its value as ``(text, type)``.
             """
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
@@ -386,8 +386,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return real_text(value, "double"), "double"
 
         def series() -> Value:
-            """Emit the power series of the Bessel function of the enclosing method's ``order`` at its ``x``, for small
-            ``x``, and return its value.
+            """Emit the power series of the spherical Bessel function of the enclosing method's ``order`` at its ``x``,
+            for small ``x``, and return its value.
             """
             term, square = number(1), self.binary("fmul", x, x)
             for k in range(1, order + 1):

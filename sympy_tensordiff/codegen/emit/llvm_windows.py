@@ -71,8 +71,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
 
         def enter(labels: Sequence[str], step: int = 1) -> None:
-            """Begin a loop over each of ``labels``, in steps of ``step``; the enclosing function's ``stack`` ends the
-            loops.
+            """Emit the beginning of a loop over each of ``labels``, in steps of ``step``, and put it on the enclosing
+            function's ``stack``, which ends the loops.
             """
             for label in labels:
                 self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label]), step))

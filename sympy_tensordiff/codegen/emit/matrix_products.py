@@ -122,9 +122,10 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append a loop to ``lines``, over blocks of rows of a triangular matrix product: one full product per block,
-        over the indices that all its rows have. ``matrices`` are the texts of left operand, right operand and result;
-        ``found`` has their labels.
+        """Append to ``lines`` a loop over blocks of rows of the triangular matrix product `step`: one full product per
+        block, over the indices that all its rows have.
+
+        ``matrices`` are the texts of left operand, right operand and result; ``found`` has their labels.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):

@@ -351,8 +351,8 @@ class Read(NamedTuple):
 
 
 def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
-    """Yield ``(read, constraints, conditions)`` for each read in a scalar expression: the constraints and the select
-    conditions under which it is evaluated. The constraints begin with ``context``.
+    """Yield ``(read, constraints, conditions)`` for each read in the scalar expression ``value``: the constraints and
+    the conditions of selects under which it is evaluated. The constraints begin with ``context``.
     """
     stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
     while stack:

@@ -73,8 +73,8 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
 
 
 def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
-    """Return the statements ``body`` with scalar variables in place of ``arrays``. Only one entry of each of these
-    arrays is used, such as ``t[i]`` in a loop over i.
+    """Return the statements ``body`` with a scalar variable in place of each of ``arrays``, of which only one entry is
+    used, such as ``t[i]`` in a loop over i.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> (found,) = with_entries_as_scalars([Set(Load("x", ()), Number(2))], {"x"})
@@ -83,8 +83,8 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def as_scalar(part: Scalar) -> Scalar:
-        """Return the scalar variable that replaces the read `part` of one of ``arrays``; other expressions are
-        unchanged. Only one entry of each of these arrays is used.
+        """Return the scalar variable that replaces the read `part`, if its array is one of the enclosing function's
+        ``arrays``. Return other expressions unchanged.
         """
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 

@@ -277,7 +277,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
         """Return the `shape` of an array of a time step with its sizes replaced by their values in the enclosing
-        program (the dictionary ``forms``).
+        program, which the enclosing function's dictionary ``forms`` has.
         """
         return tuple([form.substitute(forms) for form in shape])
 

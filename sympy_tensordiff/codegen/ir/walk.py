@@ -157,8 +157,8 @@ def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -
     """Return ``body`` with the function ``change`` applied to each node of its scalar expressions."""
 
     def with_change(scalar: Scalar) -> Scalar:
-        """Return the expression `scalar` with each of its nodes replaced by the result of ``change``, the argument of
-        the outer function.
+        """Return the expression `scalar` with each of its nodes replaced by the result of the enclosing function's
+        ``change`` for it.
         """
         return rewrite_scalar(scalar, change)
 

@@ -47,9 +47,8 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Define a new array of norms, to be computed after `array`, and add it to the enclosing function's
-            ``norms``. Its formula `entries` gives the square roots of the entries of `array`. Return the tensor node of
-            the new array.
+            """Return the tensor node of a new array of norms, whose formula `entries` has the square roots of the
+            entries of `array`. Add its definition, to be computed after `array`, to the enclosing function's ``norms``.
             """
             name = unique("norm", names)
             names.add(name)

@@ -177,8 +177,8 @@ def _as_running_sum(graph: Graph, node: Node) -> Node:
 
 
 def _with_split_indices(graph: Graph, node: Node) -> Node:
-    """Return a running sum over ``w`` in which each index such as ``i - w``, in exponentials and powers, is written as
-    an addition of two nodes, ``i`` and ``-w``. Other sums are unchanged.
+    """Return the running sum `node` over ``w`` with each index such as ``i - w``, in exponentials and powers, written
+    as an addition of two nodes, ``i`` and ``-w``. Other sums are unchanged.
 
     An exponential of one index would become a table, which needs a loop for each entry.
     """

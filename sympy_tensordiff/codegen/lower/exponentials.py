@@ -329,7 +329,7 @@ class Exponentials:
         )
 
     def _product(self, node: Node) -> Recursion[Scaled]:
-        """Return a product as ``exp(shift)*rest``: the shifts of the factors are added."""
+        """Return the product `node` as ``exp(shift)*rest``, where the shift is the sum of the shifts of the factors."""
         factors = yield from in_turn(map(self.scaled, node.args))
         return self._multiplied(factors)
 
@@ -399,8 +399,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select like ``node`` of the enclosing method, a select between a value and 0 by ``condition``,
-            with `value` in place of its value and `otherwise` in place of its 0.
+            """Return a select with `value` and `otherwise` as its branches, by the ``condition`` of the enclosing
+            method's ``node``, which is a select between a value and 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -408,8 +408,8 @@ class Exponentials:
         return replace(found, shift={shift: 1}, rest=select_for(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
-        """Return a sum of exponentials over a range as ``exp(shift)*rest``, against overflow: ``shift`` is the greatest
-        exponent of all terms, and ``rest`` the sum of the terms divided by ``exp(shift)``.
+        """Return the sum `node` of exponentials over a range as ``exp(shift)*rest``, against overflow: ``shift`` is the
+        greatest exponent of all terms, and ``rest`` the sum of the terms divided by ``exp(shift)``.
         """
         graph = self.graph
         variables, rows, body = self.open(node)
@@ -441,7 +441,9 @@ class Exponentials:
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition of exponentials as ``exp(shift)*rest``: the shift is the greatest exponent of a term."""
+        """Return the addition `node` of exponentials as ``exp(shift)*rest``, against overflow, where the shift is the
+        greatest exponent of a term.
+        """
         graph = self.graph
         terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):

@@ -120,9 +120,10 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return a sort key for the index form `label`: the position of the outermost enclosing loop whose index it
-        contains. Forms without such an index contain only variables that are summed around the matrix product, and come
-        first.
+        """Return a sort key for the index form `label`: the position of the outermost loop around the matrix product
+        whose index it contains.
+
+        Forms without such an index contain only variables that are summed around the matrix product, and come first.
         """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.outer_variables]
@@ -185,7 +186,7 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return fewer matrices with the same product. A matrix whose labels all occur in another one is multiplied into
+    """Return fewer `matrices` with the same product: a matrix whose labels all occur in another one is multiplied into
     that one, entry by entry. The function ``entries`` gives the number of entries of a matrix.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.

@@ -146,9 +146,10 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` repeat
-        for the same entry: ``x[(i + k) % n]`` depends on ``i + k`` only. A copy of the tensor with the axis ``i + k``
-        then saves divisions.
+        """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` compute
+        repeatedly for the same entry, as ``x[(i + k) % n]``, which depends on ``i + k`` only.
+
+        A copy of the tensor with the axis ``i + k`` then saves divisions.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -157,8 +158,8 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: EnclosingLoops) -> bool:
-        """Whether the value of `node` occurs more than once in the program, as earlier passes found: at shifted
-        indices, in another loop, or in another sum.
+        """Return whether the value of `node` is computed more than once in the program, as earlier passes found: at
+        shifted indices, in another loop, or in another sum.
         """
         if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
@@ -167,8 +168,8 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.repeated
 
     def _over_standard_axes(self, node: Node, context: EnclosingLoops) -> Node:
-        """Return `node` with standard names for the indices of the loops around it, so that equal values in different
-        loops become equal nodes.
+        """Return `node` with the indices of the loops in `context` renamed in a standard way, so that equal values in
+        different loops become equal nodes.
         """
         return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
@@ -181,8 +182,8 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return the reduction `node`, if it depends on an outer index q only through an integer entry ``r[q]``, as the
-        read ``s[r[q]]`` of a new array ``s`` with one entry for each value of ``r``. None for other reductions, or if
+        """Return the reduction `node`, which depends on an outer index q only through an integer entry ``r[q]``, as the
+        read ``s[r[q]]`` of a new array ``s`` of its values for each value of ``r``. None for other reductions, or if
         the array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
@@ -204,9 +205,10 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Move the factors without i out of a sum with an equality test, ``Sum_i [r[i] == r[q]]*w[q]*v[i]``, and return
-        the code ``w[q]*s[r[q]]``, where the new array s has the sum for each value of r. None if all factors depend on
-        i, or if s cannot be built.
+        """Return the code ``w[q]*s[r[q]]`` for the sum `node` with an equality test, such as ``Sum_i [r[i] ==
+        r[q]]*w[q]*v[i]``: a new array s has the sum, without the factors that do not depend on i, for each value of r.
+
+        None if all factors depend on i, or if s cannot be built.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -251,8 +253,8 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return the name of a scalar with the value of the guard: its body where the conditions are true, else 0. An
-        `If` statement that computes it is appended to `block`.
+        """Return the name of a scalar with the value of the guard `node`: its body where the conditions are true, else
+        0. Append an `If` statement that computes it to `block`.
         """
         name = self._local("s")
         block.statements.append(accumulator(name))
@@ -262,7 +264,7 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a select as a scalar expression for the code of ``block``. A branch that is costly, or may be
+        """Return the select `node` as a scalar expression for the code of ``block``. A branch that is costly, or may be
         undefined where it is not needed, is computed under its condition only.
         """
         condition, *branches = node.args
@@ -430,9 +432,10 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: EnclosingLoops) -> None:
-        """Record the factors by which the terms of the running sum `node`, with the body ``summand``, change from entry
-        to entry, such as ``a**(i - j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries
-        in one pass.
+        """Record the factors by which the terms of the running sum `node` change from one entry to the next, such as
+        ``a`` in ``Sum_{j <= i} a**(i - j)*x[j]``, so that the scheduler can compute all entries in one pass.
+
+        ``summand`` is the body of the sum.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -471,9 +474,11 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: EnclosingLoops
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction ``Sum_{i, j} body`` (or another `op`) in the range `rows` into ``Sum_i (Sum_j body)``, if
-        an array of the inner sums has fewer axes than loops around them. Return ``(variables, rows, body)`` of the
-        outer reduction, or the arguments.
+        """Split the reduction `op` of `body` over `variables` into two, as ``Sum_{i, j} body`` into ``Sum_i (Sum_j
+        body)``, if an array of the inner ones has fewer axes than loops around them. Return ``(variables, rows, body)``
+        of the outer reduction.
+
+        If there is no such split, these are the arguments.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -495,8 +500,8 @@ class Lowering(Matrices):
         return lows, highs
 
     def _product(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a product as a scalar expression for the code of ``block``. Factors that are constant in inner loops
-        are multiplied together before these loops.
+        """Return the product `node` as a scalar expression for the code of ``block``. Factors that are constant in
+        inner loops are multiplied together before these loops.
         """
         groups: dict[int, tuple[CodeBlock, list[Node]]] = {}
         args = node.args
@@ -580,8 +585,8 @@ class Lowering(Matrices):
         return value
 
     def _root(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a power with an exponent like 3/2 as a product with a square root, which takes a tenth of the time of
-        a general power.
+        """Return the power `node`, whose exponent is like 3/2, as a product with a square root, which takes a tenth of
+        the time of a general power.
         """
         base: scalars.Scalar = yield self.value(node.args[0], block)
         if not isinstance(base, Name | Load):

@@ -126,8 +126,8 @@ class Matrices(Storage):
         )
 
     def _splits(self, node: Node, context: EnclosingLoops) -> Iterator[Split]:
-        """Yield the ways to compute the sum `node` by a matrix product. Each `Split` says which factors and summed
-        indices belong to the product; its result is then summed over the remaining indices.
+        """Yield descriptions (`Split`) of the ways to compute the sum `node` by a matrix product: which factors and
+        summed indices belong to the product. The result of the product is then summed over the remaining indices.
         """
         terms = Terms(*self.graph.open(node))
         slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None

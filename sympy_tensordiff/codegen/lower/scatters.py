@@ -93,16 +93,16 @@ def split_scatters(
 
 
 def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each maximum over k of ``v[k] if p[k] == i else -oo`` written as the maximum over the k with
-    ``p[k] == i``, so that one pass over k can compute it for all i. Minima are treated in the same way.
+    """Return `roots` with each maximum over all k of ``v[k] if p[k] == i else -oo`` written as the maximum over the k
+    with ``p[k] == i``, so that one pass over k can compute it for all i. Minima are treated in the same way.
     """
     is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
     return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)
 
 
 def _over_segment(graph: Graph, node: Node) -> Node:
-    """Return a maximum over k of ``v[k] if p[k] == i else -oo`` as the maximum over the k with ``p[k] == i``; a minimum
-    likewise. Other nodes are returned unchanged.
+    """Return ``node``, a maximum over all k of ``v[k] if p[k] == i else -oo``, as the maximum over the k with ``p[k] ==
+    i``; a minimum likewise. Other nodes are returned unchanged.
     """
     if node.op not in _EXTREMA or node.args[0].op != "add":
         return node
@@ -137,8 +137,9 @@ MAX_SELECTIONS = 16
 
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with each sum split by the integer arrays that select its terms: ``Sum_k ([p[k] == i] - [q[k] ==
-    i])*v[k]`` becomes one sum for ``p`` and one for ``q``. A single loop over k can then scatter each of these to all
-    i.
+    i])*v[k]`` becomes a sum for ``p`` and one for ``q``.
+
+    A single loop over k can then add the terms of each to the entries for all i.
 
     Functions of i alone are moved in front of these sums, to be called once for each i.
 
@@ -253,8 +254,8 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Split a sum of an addition into one sum for each term: ``[Sum a, Sum b]`` for ``Sum (a + b)``. Any other
-    reduction is returned as the only item of a list.
+    """Return a list with one sum for each term of `node`, a sum of an addition: ``[Sum a, Sum b]`` for ``Sum (a + b)``.
+    For any other reduction, return a list with it alone.
     """
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]

@@ -577,9 +577,10 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v +
-    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. None if no
-    read is shifted.
+    """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, ``u[v] +
+    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. None if no read is shifted.
+
+    The new node has the old value at the index ``start``, here ``Mod(v - 1, n)``.
 
     None also where ``v`` is not the index of a whole axis.
     """
@@ -599,8 +600,8 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return a read of a tensor with its periodic indices of ``v``, such as ``Mod(v - 1, n)``, replaced by the
-        shifted ones in ``moved``, a dictionary of the enclosing function. Other nodes are unchanged.
+        """Return ``part``, if it is a read, with its periodic indices such as ``Mod(v - 1, n)`` replaced as ``moved``,
+        a dictionary of the enclosing function, says. Other nodes are unchanged.
         """
         if part.op != "read":
             return part

@@ -328,8 +328,8 @@ class Storage:
                 yield self._temporary(table, EnclosingLoops((), ()))
 
     def _at_shift(self, use: Instance, context: EnclosingLoops) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array (times a number) for `use`, one of several uses of a value at shifted indices.
-        The array is created if necessary; None if it is still being filled or does not have this entry.
+        """Return the read of an array, times a number, for `use`, one of several uses of a value at shifted indices.
+        Create the array if necessary; return None if it is still being filled or does not have this entry.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):

@@ -146,8 +146,8 @@ class _TensorExponentials(Exponentials):
         return self.joined(terms, greatest, parts)
 
     def _contraction(self, node: Node) -> Recursion[Scaled]:
-        """Return an einsum of exponentials as ``exp(shift)*rest``: the greatest exponent over each summed index is
-        moved into the shift.
+        """Return the einsum `node` of exponentials as ``exp(shift)*rest``, against overflow: the greatest exponent over
+        each summed index is moved into the shift.
         """
         graph, (coefficient, inputs, output, extents) = self.graph, node.data
         terms = yield from in_turn(map(self.scaled, node.args))

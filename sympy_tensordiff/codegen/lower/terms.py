@@ -43,8 +43,8 @@ JOINED = frozenset({sympy.sin, sympy.cos})
 
 
 def _with_joined_indices(graph: Graph, call: Node) -> Node:
-    """Return a sine or cosine as a function of a single integer: in sums in its argument, terms such as ``p`` and
-    ``-8*i`` are joined to the index ``p - 8*i``. Other nodes are returned unchanged.
+    """Return ``call``, a sine or cosine, with sums in its argument joined to a single integer index, such as ``p`` and
+    ``-8*i`` to ``p - 8*i``. Other nodes are returned unchanged.
     """
     if call.op != "call" or call.data not in JOINED or call.shape:
         return call
@@ -122,8 +122,8 @@ def _with_choices(graph: Graph, total: Node) -> Node:
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:
-    """Return a scalar or comprehension with its outermost products multiplied out if a factor has a diagonal term:
-    ``x*(f + [i == j]*g)`` becomes ``x*f + [i == j]*x*g``.
+    """Return `node`, a scalar or comprehension, with its outermost products multiplied out if a factor has a diagonal
+    term: ``x*(f + [i == j]*g)`` becomes ``x*f + [i == j]*x*g``.
     """
     if node.op != "comprehension":
         return _in_terms(graph, node)
@@ -285,8 +285,8 @@ _MAX_NESTED_PRODUCTS = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """Return `roots` with products inside of sums multiplied out, and each factor moved out of the sums on whose index
-    it does not depend.
+    """Return `roots` with products inside of sums multiplied out, and with each factor moved out of those sums on whose
+    index it does not depend.
     """
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 

@@ -90,11 +90,10 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of index arrays that must be made entry by entry, since the least and the greatest entry of
-        an array do not decide them. ``read`` are the argument values. Raise DataIndexError for an entry out of its
-        range.
+        """Return the checks of integer arrays that must be made entry by entry, since the least and the greatest entry
+        of an array do not decide them. ``read`` are the argument values.
 
-        Raise DataIndexError if data are outside their known range.
+        Raise DataIndexError for an entry out of its known range.
         """
         checks = self.program.data_checks
         values = dict(sizes)
@@ -311,9 +310,10 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
-    """Return an array argument of any integer dtype as int64. Raise ArgumentError if an integer is too large for an
-    index; int64 arrays with a declared bound are not tested here, since all their entries are compared with the bound
-    later.
+    """Return ``value``, an array argument of any integer dtype, as int64. Raise ArgumentError if an integer is too
+    large for an index.
+
+    int64 arrays with a declared bound are not tested here, since all their entries are compared with the bound later.
     """
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64

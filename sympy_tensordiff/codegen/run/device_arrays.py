@@ -206,7 +206,7 @@ class JaxArrays(NumbaArrays):
         """
 
         def wait(theirs: int | None) -> None:
-            """Make the stream with the number ``theirs`` wait until the work on ``stream``, of the outer function, is
+            """Make the stream with the number ``theirs`` wait until the work on the enclosing function's ``stream`` is
             done. For None, the host waits instead.
             """
             event = record_event(self.cuda, stream)

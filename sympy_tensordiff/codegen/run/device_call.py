@@ -227,8 +227,10 @@ class DeviceCalls:
         self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
     ) -> None:
         """Keep ``objects`` in memory until the kernels on the CUDA stream ``queue``, with the handle ``handle``, have
-        finished. This is unnecessary if the library of the array ``first`` works on the same stream: it then reuses no
-        memory earlier.
+        finished.
+
+        This is unnecessary if the library of the array ``first`` works on the same stream: it then reuses no memory
+        earlier.
         """
         while self.pending and self.pending[0][0].query():
             self.pending.popleft()

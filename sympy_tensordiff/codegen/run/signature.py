@@ -168,7 +168,7 @@ def over_names(form: Any, names: dict[Any, str]) -> Any:
 
 
 def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
-    """Return ``(arguments, names, arrays)`` for the symbols ``args`` of a function: their `Argument` records, a
+    """Return ``(arguments, names, arrays)`` for the symbols ``args`` of a function: a list of `Argument` records, a
     dictionary from the variables of scalars and integers to names in the program, and one from names of tensors to
     names of arrays.
 

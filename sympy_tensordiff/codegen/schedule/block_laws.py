@@ -24,9 +24,10 @@ SHARED_BYTES = 48 * 1024
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError unless the GPU nest of a step, whose threads share memory in blocks, is safe: accesses
-    are in bounds, threads do not race, and all threads of a block reach its barriers. ``known`` are the names defined
-    outside of the nest.
+    """Raise VerificationError unless ``nest``, the GPU loop nest of a step, is safe: accesses are in bounds, threads do
+    not race, and all threads of a block reach its barriers.
+
+    The threads share memory in blocks. ``known`` are the names defined outside of the nest.
 
     No two threads write one entry of a result, none reads a result, and between two barriers no two threads of a block
     touch one entry of a shared array unless both read. All threads of a block also reach its exchanges of sums, and its

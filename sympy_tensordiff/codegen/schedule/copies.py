@@ -57,8 +57,8 @@ def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return ``(factor, load)`` if a kernel computes nothing but ``factor*load``, where each index of the load is a
-    plain variable, as in a transpose; else None.
+    """Return ``(factor, load)`` if the kernel `step` computes nothing but ``factor*load``, where each index of the read
+    ``load`` is a plain variable, as in a transpose; else None.
     """
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None

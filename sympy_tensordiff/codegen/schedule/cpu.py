@@ -251,9 +251,10 @@ def _interchanged(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) 
 
 
 def _jammed(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) -> Made | None:
-    """Unroll the short last axis of a kernel: the loops then compute all entries along it at once (unroll-and-jam).
-    Return ``((), statements)``, where () means no local arrays; None for other kernels, or if this saves no reads.
-    ``spans`` is not used.
+    """Return the statements of `kernel` with its short last axis unrolled, so that its loops compute all entries along
+    it at once (unroll-and-jam), as ``((), statements)``. None for other kernels, or if this saves no reads.
+
+    The () says that there are no local arrays; ``spans`` is not used.
     """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
@@ -349,9 +350,10 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return `loop`, if it adds terms to a whole row, as ``for i: row[j] += a[i]*b[i, j] for all j``, with several i
-    handled in one pass over the row, so that the row is read less often; None for other loops. ``site`` gives new
-    names.
+    """Return `loop`, which adds terms to a whole row, as ``for i: row[j] += a[i]*b[i, j] for all j``, with several i
+    handled in one pass over the row, so that the row is read less often. None for other loops.
+
+    ``site`` gives new names; ``is_one`` is not used.
     """
     if not is_sum_of_rows(loop):
         return None

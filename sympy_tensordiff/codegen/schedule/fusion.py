@@ -399,8 +399,10 @@ def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) ->
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether each of several threads can compute a block of rows of `step`'s result. No prefix scan may run along its
-    first axis, and sums over this axis in fused kernels must be plain totals; scatters and constants do not qualify.
+    """Return whether each of several threads can compute a block of rows of `step`'s result.
+
+    No prefix scan may run along its first axis, and sums over this axis in fused kernels must be plain totals; scatters
+    and constants do not qualify.
     """
     if isinstance(step, Correlation):
         return True

@@ -380,9 +380,8 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def visited(node: Scalar) -> Scalar:
-            """Return ``visit(node, variable, around)``, the replacement of the read `node`; other nodes unchanged.
-            ``visit``, the innermost long loop and the longer loops ``around`` the statement are those of the enclosing
-            functions.
+            """Return what the enclosing function's ``visit`` returns for the read `node`, in the innermost long loop
+            around the current statement; return other nodes unchanged.
             """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 

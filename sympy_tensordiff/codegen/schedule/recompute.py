@@ -78,8 +78,8 @@ def _is_small(length: Affine) -> bool:
 
 
 def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
-    """Return whether `kernel` fills an array cheaply from arrays with fewer long axes, ``d[i, j]`` from ``x[i]`` and
-    ``x[j]``, so that it can be computed again instead of stored.
+    """Return whether `kernel` fills an array cheaply from arrays with fewer long axes, as ``d[i, j]`` from ``x[i]`` and
+    ``x[j]``. It can then be computed again instead of being stored.
     """
     own = _degree(shapes[kernel.array])
     lengths = [_rounds(loop) for loop in loops(kernel.body)]

@@ -253,8 +253,8 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def with_part_of_loop(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return `statement` restricted to the iterations of one partial sum, if it is the enclosing method's
-            ``loop``: every ``count``-th iteration, or every ``count``-th chunk of ``chunk`` iterations. Other
+            """Return `statement`, if it is the loop that the enclosing method splits, restricted to the iterations of
+            one partial sum: every ``count``-th iteration, or every ``count``-th chunk of ``chunk`` iterations. Other
             statements are unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:

@@ -189,8 +189,10 @@ class ComprehensionForms(PrintedForms):
         return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
     def latex(self, printer: Any) -> str:
-        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript. A stack of tensors
-        is a column vector of these. A part ``h[i]`` of a `MarkedVariable` has its leading indices as a subscript.
+        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript.
+
+        A stack of tensors is a column vector of these. A part ``h[i]`` of a `MarkedVariable` has its leading indices as
+        a subscript.
         """
         refuse_unprintable(self.node, "LaTeX")
         this = unlabelled(self.node)
