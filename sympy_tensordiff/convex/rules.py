@@ -232,9 +232,10 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return the quadratic form ``d' G d`` of the symmetric ``matrix`` G as multiples of squares, by pivoting, as
-        proof terms. Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces. Raise `SignUnknown` if a
-        pivot may be negative.
+        """Return proof terms that write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of
+        squares, found by pivoting. Raise `SignUnknown` if a pivot may be negative.
+
+        Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces.
 
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.

@@ -166,8 +166,7 @@ class Signs(Generators):
 
     def _sign_by_coefficients(self, factor: Expr) -> str | None:
         """Return the sign of the polynomial `factor` (">", ">=", "<" or "<=") if all its coefficients agree once each
-        bounded variable is replaced by its distance from the bound; else None. For ``x > 1``, ``x - 1`` is this
-        distance, so it is positive.
+        bounded variable is replaced by its distance from the bound, such as ``x - 1`` for ``x > 1``; else None.
 
         Variables without bounds may have even exponents only.
         """

@@ -73,9 +73,10 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
 
 
 def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) -> Any:
-    """Apply the linear function `derivative` to each unit tensor of `shape` (one entry is 1, the others 0) and stack
-    the results along new first axes. If `derivative` maps a cotangent or tangent to its pullback or pushforward, the
-    result is the Jacobian.
+    """Return the results of the linear function `derivative` for each unit tensor of `shape` (one entry is 1, the
+    others 0), stacked along new first axes.
+
+    If `derivative` maps a cotangent or tangent to its pullback or pushforward, the result is the Jacobian.
 
     Each axis is a scan without states, over the rows of a unit matrix: all that depends on none of these rows is
     computed once.
@@ -213,8 +214,9 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
     """Return the tangents of `scans`, the results of one recurrence (None for a tangent that is 0). `moving` maps each
-    variable to its tangent. The tangents are results of a new recurrence, with the tangents of the old states as
-    further states.
+    variable to its tangent.
+
+    The tangents are results of a new recurrence, with the tangents of the old states as further states.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences

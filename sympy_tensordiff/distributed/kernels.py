@@ -66,9 +66,10 @@ class KernelInput(NamedTuple):
     """The symbol inside the kernel."""
 
     def slices(self, variables: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
-        """Return the part of an argument that a block reads, as one slice for each axis; None if it reads nothing. The
-        block is given by its index values ``variables``; ``shape`` is the argument's. Without ``exact``, the slices may
-        be too large.
+        """Return the part of an argument that a block reads, as one slice for each axis; None if it reads nothing.
+
+        The block is given by its index values ``variables``; ``shape`` is the argument's. Without ``exact``, the slices
+        may be too large.
         """
         nonempty = [ranges for read in self.ranges if (ranges := read.evaluate(variables, exact=exact)) is not None]
         if not nonempty:
@@ -229,9 +230,10 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return ``new``, which is the node ``old`` with rebuilt arguments, as it is computed for one block: a read of
-        an argument becomes a read of its slice, and the index of a sum over a split range counts from the first index
-        of the block.
+        """Return ``new``, which is the node ``old`` with rebuilt arguments, as it is computed for one block.
+
+        A read of an argument becomes a read of its slice, and the index of a sum over a split range counts from the
+        first index of the block.
         """
         if old in self._input_of:
             one = self._input_of[old]

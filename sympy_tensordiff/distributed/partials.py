@@ -182,9 +182,10 @@ class ResultSplitter:
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
     def _split_entry_cases(self, entry: Any, binders: tuple[IndexRange, ...]) -> Any:
-        """Return ``entry``, a read at a periodic or clamped index, as a choice between entries at affine indices. It is
-        unchanged if its tensor is not split into blocks, or if there is no such choice. ``binders`` are the index
-        ranges around it.
+        """Return ``entry``, a read at a periodic or clamped index, as a choice between entries at affine indices.
+        Unchanged if its tensor is not split into blocks, or if there is no such choice.
+
+        ``binders`` are the index ranges around it.
         """
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
         is_named = not self.loops.named_indices.keys().isdisjoint(entry.free_symbols)
@@ -292,8 +293,9 @@ class ResultSplitter:
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
         """Return the product ``expr`` as a dictionary from sets of block loops to terms: ``expr`` is the sum of all
-        terms, each summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and the block
-        loops around ``expr``.
+        terms, each summed over the blocks of its loops.
+
+        ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
 
         One factor can be split, if it is the only sum with terms over blocks. A factor that cannot be split so is first
         computed as an array of its own (a stage).

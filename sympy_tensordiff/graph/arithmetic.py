@@ -464,8 +464,8 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition ``c`` of a select ``a if c else b`` in `term`, so that terms of a sum with the same
-    condition can be merged. None unless `term` is a small select, or the product of one with few other factors.
+    """Return the condition ``c`` of a small select ``a if c else b`` in `term`, which is the select or its product with
+    few other factors; else None. Terms of a sum with the same condition can then be merged.
 
     If a branch of the select is 0, there may be more factors.
     """

@@ -133,8 +133,8 @@ class ConditionReader(Applications):
         return result
 
     def _index_literals(self, found: Iterable[Any], bound_variables: BoundVariables) -> list[Literal]:
-        """Return a `Literal` for each different relation in ``found`` that is a linear constraint on indices: the
-        relation as constraints, together with its negation. Other relations are left out.
+        """Return a `Literal` for each relation in ``found`` that is a linear constraint on indices: the relation as
+        constraints, together with its negation. Other relations, and repeated ones, are left out.
         """
         result: dict[Any, Literal | None] = {}
         for relation in found:
@@ -277,8 +277,9 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
     """Solve the equation ``left == right`` for a maximum or minimum M in it, and return ``(value, M)``: ``(3*u/7 - 1,
-    M)`` for ``u == 7*M/3 + 7/3``. Return ``(left, right)`` unless ``value`` has the operations, numbers and tensors of
-    an operand of M.
+    M)`` for ``u == 7*M/3 + 7/3``.
+
+    Return ``(left, right)`` unless ``value`` has the operations, numbers and tensors of an operand of M.
 
     SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.

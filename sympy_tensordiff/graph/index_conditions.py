@@ -50,8 +50,8 @@ _INDEX_PARTS = (
 
 
 def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
-    """Return whether an expression or condition depends only on integers: symbols declared so or in `integers`, and
-    entries of integer tensors, but no real values.
+    """Return whether ``expr``, an expression or condition, depends only on integers: symbols declared so or in
+    `integers`, and entries of integer tensors, but no real values.
     """
     waiting, seen = [expr], {id(expr)}
     while waiting:

@@ -54,8 +54,8 @@ def instances(
     """
 
     def normal(part: Node) -> Node:
-        """Return the normal form of the node `part`. It is the same for two nodes that ``compare``, of the outer
-        function, treats as equal.
+        """Return a normal form of the node `part` that is equal for nodes that the enclosing function treats as equal
+        by its ``compare``.
         """
         return compare.node(with_joined_indices(graph, part))
 

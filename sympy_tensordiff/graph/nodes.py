@@ -175,7 +175,8 @@ class Graph(Elementwise):
         return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with new variables for the bound ones.
+        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, with new variables in place of
+        the bound ones.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
@@ -192,8 +193,8 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, for a look inside. Its bound variables
-        may also occur in other nodes; they are new ones if one of them is in ``taken``.
+        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, for a look inside. Its bound
+        variables may also occur in other nodes; they are new ones if one of them is in ``taken``.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.
@@ -233,7 +234,9 @@ class Graph(Elementwise):
         return tuple(variables)
 
     def opened_over(self, node: Node, variables: tuple[int, ...]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with ``variables`` for the bound ones."""
+        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, with the given ``variables`` in
+        place of its bound ones.
+        """
         key = node, variables
         if key not in self._opened:
             opening = renaming_map(self.bound(node), variables)

@@ -303,7 +303,9 @@ class _WholeTensors:
 
     def run(self, root: Node) -> Recursion[Node]:
         """Return ``root`` with sums and comprehensions in it converted to operations on whole tensors, such as ``A @
-        x``. One that depends on an enclosing index, or has no such form, is not converted by itself.
+        x``.
+
+        One that depends on an enclosing index, or has no such form, is not converted by itself.
         """
         for node in reachable(root):
             if node not in self.done:

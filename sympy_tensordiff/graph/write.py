@@ -432,8 +432,9 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
     """Return the first guard or select in the comparison `node`, searched from the outside, and all others that test
-    the same condition: the comparison can be split into the cases where it holds and fails. [] if there are none. Sums
-    are not searched.
+    the same condition, so that the comparison can be split into the cases where it holds and fails.
+
+    Return [] if there are none. Sums are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.

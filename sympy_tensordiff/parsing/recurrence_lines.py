@@ -251,8 +251,8 @@ class Lines:
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
         def row(key: str, sequence: Any) -> Any:
-            """Return the variable for the current row of `sequence`, stored in the enclosing method's ``rows``. The
-            first use of `key`, its name in the text, creates it.
+            """Return the variable for the current row of `sequence`, which ``rows``, a dictionary of the enclosing
+            method, stores under `key`, the name in the text. The first use creates it.
             """
             if key not in rows:
                 name = plain_name(key.rpartition("@")[0])
@@ -315,9 +315,8 @@ class Lines:
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return a new name for the tensor at `match`, an occurrence of a name in the text: a constant, the values
-            of a state at all times, or the state at its last time. Text that refers to anything else is returned
-            unchanged.
+            """Return a new name for the tensor named at `match`, an occurrence of a name in the text: a constant, the
+            values of a state at all times, or the state at its last time. Other text is returned unchanged.
             """
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:

@@ -46,7 +46,7 @@ class Loops(NamedTuple):
 
 
 class AccessContext(NamedTuple):
-    """The enclosing loops of a node, and the constraints and conditions under which it is evaluated."""
+    """The context of a node: its enclosing loops, and the constraints and conditions under which it is evaluated."""
 
     loops: tuple[Loops, ...] = ()
     conditions: Rows = ()

@@ -332,9 +332,10 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return the product ``x`` of the other factors if a factor of `term` is a scalar sum ``a + c`` with a number
-    ``c``, as in ``x*(a - 1)``; None otherwise. Multiplied out, such a term has a multiple of ``x``, which can be joined
-    with other terms.
+    """Return the product of the other factors of `term` if one factor is a scalar sum with a number, such as ``x`` for
+    ``x*(a - 1)``; else None.
+
+    Multiplied out, such a term has a multiple of ``x``, which can be joined with other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

@@ -360,9 +360,8 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Return whether each term of `node` contains exactly one sum as a factor, and some other factor may be undefined,
-    such as `1/n`. A guard around `node` may then be needed: if a sum is empty, the other factor would still be
-    evaluated.
+    """Return whether each term of `node` is a sum multiplied by a factor that may be undefined, such as `1/n`. A guard
+    around `node` may then be needed: if a sum is empty, the other factor would still be evaluated.
     """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(

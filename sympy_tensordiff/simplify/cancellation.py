@@ -354,7 +354,7 @@ class _Rewriter:
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum in which nearly cancelling terms are joined, such as ``exp(u)`` and ``-1`` to ``expm1(u)``;
+        """Return the sum `node` with nearly cancelling terms joined, such as ``exp(u)`` and ``-1`` to ``expm1(u)``;
         unchanged without such terms.
         """
         graph = self.graph
@@ -464,7 +464,9 @@ class _Rewriter:
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with ``softplus(u) - u`` as ``softplus(-u)``; None without such terms."""
+        """Return the sum `node`, with these ``terms``, with ``softplus(-u)`` in place of ``softplus(u) - u``; None
+        without such terms.
+        """
         graph = self.graph
         for factor, base in terms:
             if is_call(base, softplus):
@@ -793,7 +795,9 @@ class _Rewriter:
         return None if found is None else graph.scale(factor, found)
 
     def arccosine(self, node: Node) -> Node:
-        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; another arccosine unchanged."""
+        """Return the arccosine `node`, ``acos(1 - u)``, as ``2*asin(sqrt(u/2))`` where u is small; another arccosine
+        unchanged.
+        """
         graph, (argument,) = self.graph, node.args
         if argument.op != "add" or graph.one not in argument.args:
             return node
@@ -803,7 +807,7 @@ class _Rewriter:
         return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Return a logarithm in the form of the first rule that applies; itself if none does."""
+        """Return the logarithm `node` in the form that the first applicable rule gives; `node` itself if none applies."""
         large = ("log(k + u**2)", log_of_large_square), ("log(f*(k + w))", log_of_large_product)
         for name, rule in (*large, *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:

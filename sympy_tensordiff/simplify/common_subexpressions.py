@@ -38,8 +38,8 @@ Rows = frozenset[Constraint]
 
 
 class Key(NamedTuple):
-    """The value by which subexpressions are compared: the subexpression with its bound variables renamed to standard
-    names, and the extents of these variables. Subexpressions with equal keys differ in names only.
+    """A key to compare subexpressions: the subexpression with its bound variables renamed to standard names, and the
+    extents of these variables. Subexpressions with equal keys differ in names only.
     """
 
     node: Node

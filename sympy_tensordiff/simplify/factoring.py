@@ -261,7 +261,7 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _with_mirrored_operand(self) -> Node | None:
-        """Return the sum with two terms joined that differ by the transpose of one operand: ``S @ (T + T.T) @ S`` for
+        """Return the sum with two terms joined that differ by the transpose of one operand, ``S @ (T + T.T) @ S`` for
         ``S @ T @ S + S @ T.T @ S`` with a symmetric ``S``. None if there are no such terms.
         """
         graph = self.graph
@@ -343,8 +343,9 @@ class _Sum:
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
         """Return the terms with the numbers in `where` as one product, ``A*(b + c)`` for ``A*b + A*c`` with the common
-        factor `candidate`. `where` maps each term to the position of the factor in it. None if the product is longer or
-        costs more.
+        factor `candidate`. None if the product is longer or costs more.
+
+        `where` maps each term to the position of the factor in it.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]

@@ -168,7 +168,8 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; unchanged without such terms.
+        """Return the addition `node` with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; unchanged without such
+        terms.
 
         With ``self.numbers``, ``a - 2*a*sigmoid(u)`` also becomes ``-a*tanh(u/2)``, which is accurate near 0. Additions
         with too many terms are unchanged.

@@ -67,7 +67,9 @@ def series_of(
     memo = {} if memo is None else memo
 
     def visit(part: Node) -> Series | None:
-        """Return the series of `part`, from the enclosing function's `memo` if it is there; None if it is not known."""
+        """Return the series of `part`, from ``memo``, the enclosing function's cache, if it is there; None if it is not
+        known.
+        """
         if part not in memo:
             memo[part] = read(part)
         return memo[part]

@@ -74,8 +74,8 @@ class ProductsOfSums:
         )
 
     def may_leave(self, choice: Node, limits: Limits, facts: Rows) -> bool:
-        """Return whether the select `choice`, a factor of a sum, may be moved out of the sum: its condition does not
-        depend on the indices of `limits`, and is defined even where the sum is empty.
+        """Return whether the select `choice`, a factor of a sum, may be moved out of the sum over `limits`: its
+        condition does not depend on the indices, and is defined even where the sum is empty.
         """
         if not self.graph.is_choice(choice):
             return False
@@ -225,8 +225,8 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits` under the guard `rows`, if its inner sum over the limits `inner` is
-        a number times `base`: then it cancels with a factor ``1/base``, as in a softmax. None otherwise.
+        """Return the sum of `factors` over `limits` under the guard `rows`, simplified because its inner sum over
+        `inner` is a number times `base` and cancels with a factor ``1/base``, as in a softmax. None if it is not.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)

@@ -284,7 +284,7 @@ class Quotients:
 
     def _factors_of_all_axes(self, node: Node) -> tuple[Node, ...]:
         """Return the factors of a product like ``a_i b_j C_ij``: its number, each factor that has all axes of the
-        product, ``C``, and the outer product of the other factors, ``a_i b_j``. Return `node` alone if it is not such a
+        product, here ``C``, and the outer product of the others, ``a_i b_j``. Return `node` alone if it is not such a
         product.
         """
         number, core = self.graph.split_view(node)

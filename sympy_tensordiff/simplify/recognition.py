@@ -277,8 +277,10 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return the select `part`, or one of its values, without the factors in ``common``, those of all values: ``a
-        if c else b`` for ``x*a if c else x*b``. The enclosing function multiplies the result by them.
+        """Return `part`, a select or a value of one, without the factors in ``common``, which all its values have: ``a
+        if c else b`` for ``x*a if c else x*b``.
+
+        The enclosing function multiplies the result by ``common``.
         """
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
@@ -327,7 +329,9 @@ def with_factors_cancelled(graph: Graph, node: Node) -> Node | None:
 
 
 def _factor_of_inverse(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` with ``inv(F R) F`` in it replaced by ``inv(R)``; None without such operands."""
+    """Return the product `node` with ``inv(F R) F`` in it, for matrices F and R, replaced by ``inv(R)``; None without
+    such operands.
+    """
     found = without_factor_of_inverse(graph, product_of(graph, node), facts.uses)
     return None if found is None else build(graph, found)
 
@@ -468,8 +472,8 @@ def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` with the diagonal of an operand taken before an elementwise function: ``f(x, y)[i]``,
-    which needs no matrix, replaces ``f(x[:, None], y)[i, i]``. None if `node` has no such operand.
+    """Return the product `node` with elementwise functions of a matrix whose diagonal is taken replaced by functions of
+    diagonals: ``f(x[:, None], y)[i, i]`` by ``f(x, y)[i]``, which needs no matrix. None without such operands.
     """
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))

@@ -712,7 +712,7 @@ def is_arithmetic(entry: Node) -> bool:
 
 
 def _arithmetic(node: Node) -> Sequence[Node]:
-    """Return the arguments of an arithmetic operation or function call; () for other nodes."""
+    """Return the arguments of `node` if it is an arithmetic operation or a function call; () for other nodes."""
     return node.args if node.op in _ARITHMETIC else ()
 
 

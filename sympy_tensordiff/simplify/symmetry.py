@@ -98,8 +98,8 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
 
 
 def _entrywise_args(node: Node) -> tuple[Node, ...]:
-    """Return the arguments of an entrywise operation, some of which may have fewer axes and are then repeated; () for
-    other nodes.
+    """Return the arguments of `node` if it is an operation applied entry by entry; some of them may have fewer axes and
+    are then repeated. Return () for other nodes.
     """
     return node.args if node.op in _ENTRYWISE else ()
 
@@ -177,8 +177,8 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
     """
 
     def sort_key(label: Label) -> int:
-        """Return the sort key of a label: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
-        the result. The labels of the result are ``output`` of the enclosing function.
+        """Return a sort key for `label`: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
+        the result. The enclosing function's ``output`` has the labels of the result.
         """
         return (0 if label == output[0] else 2) if label in output else 1
 
@@ -335,8 +335,10 @@ def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
-    """Whether an einsum is symmetric in its two result axes: it is the same product after exchanging them. False if it
-    has too many operands to test. `known` says which nodes are symmetric matrices.
+    """Return whether the einsum `node` is symmetric in its two result axes: it is the same product after exchanging
+    them. False if it has too many operands to test.
+
+    `known` says which nodes are symmetric matrices.
     """
     product = product_of(graph, node)
     if len(product.output) != 2:

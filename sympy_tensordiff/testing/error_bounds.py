@@ -132,7 +132,7 @@ def _ratio(bound: Any, value: Any) -> Any:
 @explained
 def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str = "float64") -> ErrorBound:
     """Return a first-order bound of the rounding errors of the formula ``f``, sub-expression by sub-expression: a
-    numeric one if ``values`` are given, otherwise a symbolic one.
+    number if ``values`` are given, otherwise an expression.
 
     Parameters
     ----------

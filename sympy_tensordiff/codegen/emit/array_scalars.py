@@ -376,9 +376,11 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes of the lengths
-        ``extents`` and index arrays along the others: ``x[rows, :]``. None if no axis has a slice, or if those with
-        index arrays are not adjacent.
+        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes and index arrays
+        along the others: ``x[rows, :]``.
+
+        None if no axis has a slice, or if those with index arrays are not adjacent. ``extents`` are the lengths of the
+        axes.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -461,9 +463,10 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return for each dimension a list with the step of each form in `index`: how much the form grows from one
-        value of the dimension to the next. None if a step is not constant or, in a pure dialect, if an index is moved
-        by data.
+        """Return for each vectorised dimension a list of steps, one for each form in `index`: how much the form grows
+        from one value of the dimension to the next. None if a step is not constant.
+
+        None, too, in a dialect without assignments to arrays, if an index is moved by data.
         """
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}

@@ -165,8 +165,8 @@ class Narrowing:
         self, frame: PrintingContext, span: Span, others: Sequence[Span], times: int = 1
     ) -> tuple[Span, PrintingContext]:
         """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
-        entries, if possible. Return the range of one block and the frame inside the loop; ``span`` and ``frame`` if no
-        loop is needed.
+        entries, if possible. Return the range of one block and the context inside the loop; ``span`` and ``frame`` if
+        no loop is needed.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:

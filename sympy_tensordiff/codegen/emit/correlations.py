@@ -196,8 +196,9 @@ class _TiledCorrelation:
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
         """Return the text of a call that multiplies a block of ``left`` by a block of ``right``, and adds the product
-        to a block of ``own``, the array with the sums of one task. ``strides`` maps the names of arrays to the texts of
-        their strides.
+        to a block of ``own``, the array with the sums of one task.
+
+        ``strides`` maps the names of arrays to the texts of their strides.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}

@@ -83,8 +83,8 @@ def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the only factor of the summand of the running sum `node` that depends on ``v``: ``a**(v - w)`` in ``Sum_{w
-    <= v} a**(v - w)*x[w]``. None unless this factor multiplies all terms by one number in a step of ``v``.
+    """Return the only factor of the summand of the running sum `node` that depends on ``v``, such as ``a**(v - w)`` in
+    ``Sum_{w <= v} a**(v - w)*x[w]``. None unless this factor multiplies all terms by one number in a step of ``v``.
     """
     if node.op != "sum":
         return None
@@ -203,7 +203,7 @@ def _with_split_indices(graph: Graph, node: Node) -> Node:
 
 def _up_to_end(graph: Graph, node: Node) -> Node:
     """Return the sum `node` over one index, such as ``Sum_{k <= i} g**k*x[i - k]``, as a running sum over a new index,
-    ``j = i - k``. Return it unchanged if it is a running sum already, or if no such index makes it one.
+    ``j = i - k``. Return it unchanged if it is a running sum already, or if it cannot become one.
     """
     (w,), rows, body = graph.open(node)
     if carried_variables(graph, node) & body.free:

@@ -67,9 +67,8 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that selects the terms of a triangular sum near the diagonal. Matrix products compute
-        `BLOCK` rows at a time, and leave out these terms, since not all rows of a block have them. `first` is the first
-        row of the first block.
+        """Return the constraint that selects the terms of a triangular sum near the diagonal, which matrix products of
+        `BLOCK` rows leave out, since not all rows of a block have them. `first` is the first row of the first block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)

@@ -295,9 +295,10 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _with_clamped_length(self, low: Affine, high: Affine, *, creates: bool) -> tuple[Affine, Affine]:
-        """Return the range from `low` to `high` with an end that makes its length the size ``max(high - low + 1, 0)``;
-        unchanged if the length is never negative, or if no array has needed this size so far, unless it ``creates``
-        one.
+        """Return the range from `low` to `high` with an end that makes its length the size ``max(high - low + 1, 0)``.
+        Unchanged if the length is never negative.
+
+        Unchanged, too, if no array has needed this size so far, unless it ``creates`` one.
         """
         extent = high - low + 1
         if is_implied(Constraint("ge", extent), self.facts):

@@ -322,8 +322,10 @@ class Shifts:
 
     def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
         """Return the array that saves the most operations when it is stored, as a `_Candidate`; None if storing does
-        not pay. Each item of `uses` is a loop body, a value in it and the guards of the value. The values are equal up
-        to indices.
+        not pay.
+
+        Each item of `uses` is a loop body, a value in it and the guards of the value. The values are equal up to
+        indices.
         """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
@@ -389,9 +391,10 @@ class Shifts:
         return is_small and self._is_work(place, node) and not self._calls_user_function(node)
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array for `node` is known to be no larger than some tensor of the program. It is if a
-        tensor has as many axes as `node` contains indices of `variables`, and at least two, or if one read in `node`
-        contains all these indices.
+        """Return whether an array for the values of `node` is known to be no larger than some tensor of the program.
+
+        It is if a tensor has as many axes as `node` contains indices of `variables`, and at least two, or if one read
+        in `node` contains all these indices.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True

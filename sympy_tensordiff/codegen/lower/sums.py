@@ -371,7 +371,8 @@ def _with_factors_in_sum(
 
 
 def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return the sum of two terms, each a sum over one range, as a single sum with the common factors written once.
+    """Return `one` plus `two`, each a sum over one range, as a single sum with the common factors written once.
+
     None if the ranges differ, if no common factor depends on a summed index, or if the terms then depend on more
     indices than before.
     """

@@ -181,9 +181,10 @@ def scheduled(kernel: Kernel, site: ScheduleContext) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: ScheduleContext, *args: Any) -> tuple[Rule | None, Any]:
-    """Try the rules of ``recipe`` in order. Return ``(rule, result)`` of the first one that is switched on and returns
-    a result for ``args``, and record it in ``site.fired``, for the plan. ``(None, None)`` if there is none, or if
-    ``site`` is plain.
+    """Return ``(rule, result)`` of the first rule of ``recipe`` that is switched on and returns a result for ``args``;
+    ``(None, None)`` if there is none. Record the rule in ``site.fired``, for the plan.
+
+    ``(None, None)``, too, if ``site`` is plain.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:

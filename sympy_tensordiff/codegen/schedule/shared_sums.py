@@ -122,8 +122,9 @@ class _Jam:
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
-        """Return one copy of ``statement`` for each entry along the short axis, to unroll the loop over this axis. A
-        loop or guard is returned once, since its body contains the copies; so is a statement that is the same for all
+        """Return one copy of ``statement`` for each entry along the short axis, to unroll the loop over this axis.
+
+        A loop or guard is returned once, since its body contains the copies; so is a statement that is the same for all
         entries.
         """
         if isinstance(statement, Set):

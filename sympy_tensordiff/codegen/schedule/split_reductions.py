@@ -155,8 +155,8 @@ class _Stages:
 
     def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
         """Split a sum over a matrix product, ``sum(b[i, k]*sum(A[i, j]*C[j, k], j), k)``, into two kernels: the first
-        stores the product and can be tiled, the second sums. Return the list of the two, or only `kernel` if there is
-        no such product.
+        stores the product and can be tiled, the second sums. Return both in a list, or only `kernel` if there is no
+        such product.
         """
         for number, loop in enumerate(kernel.body):
             if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:

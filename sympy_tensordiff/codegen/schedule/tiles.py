@@ -226,8 +226,8 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest (``sign`` 1) or least (-1) value of `form` over the rows and columns of a tile, as a form
-        in the first row and column. `form` is a bound of the summation loop, such as ``i + 1`` for row i.
+        """Return the greatest (``sign`` 1) or least (-1) value of `form`, a bound of the summation loop such as ``i +
+        1`` for row i, over the rows and columns of a tile, as a form in the first row and column.
         """
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})

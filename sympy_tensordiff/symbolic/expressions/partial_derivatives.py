@@ -129,7 +129,7 @@ class Subs(sympy.Subs):
         return sympy.Subs(self.expr.xreplace(rule), bound, point)
 
     def _printed(self, printer: Any) -> Any:
-        """SymPy's hook for all printers: print the node in the form that `shown` returns."""
+        """Print the node in the form that `shown` returns, as SymPy's hook for all printers."""
         return printer._print(self.shown())
 
     _sympystr = _sympyrepr = _latex = _pretty = _printed
@@ -208,9 +208,10 @@ class _DistinctDerivatives(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether ``node``, a `Derivative` or `Subs` of SymPy's own, is or may become equal to another such node
-    with a different value, because two arguments are equal, now or after a substitution. With ``template``, any value
-    may replace its symbols.
+    """Return whether ``node``, a `Derivative` or `Subs` of SymPy's own, may become equal to another such node with a
+    different value, because two arguments are equal, now or after a substitution.
+
+    With ``template``, any value may replace its symbols.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)

@@ -44,8 +44,7 @@ class ScanForms(PrintedForms):
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
     def pretty(self, printer: Any) -> Any:
-        """Return the two-dimensional form in which SymPy prints a scan, which is the one line of text that `str` gives.
-        """
+        """Return the two-dimensional form in which SymPy prints a scan, which is the one line of text that `str` gives."""
         return prettyForm(str(self.node))
 
 
@@ -57,7 +56,7 @@ class ScanVariableForms(SymbolForms):
         return without_fresh_number(self.node.name)
 
     def constructor(self, printer: Any) -> str:
-        """Return the constructor call of a variable that a scan binds, for `srepr`."""
+        """Return the constructor call of a variable that a scan binds, as text for `srepr`."""
         return f"ScanVariable({self.node.name!r}, {printer._print(self.node.args[1])})"
 
 

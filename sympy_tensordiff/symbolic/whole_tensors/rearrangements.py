@@ -325,7 +325,9 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
 
     def entry(*at: Expr) -> Any:
         """Return the entry of the padded tensor at the indices ``at``: an entry of ``A``, or ``constant_values`` in the
-        padding. ``pairs`` of the enclosing function has the widths of the padding before and behind each axis.
+        padding.
+
+        ``pairs``, of the enclosing function, has the widths of the padding before and behind each axis.
         """
         places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]
         bounds = [

@@ -89,7 +89,7 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """``log(sum(exp(A)))`` over all axes or some, without overflow.
+    """Return ``log(sum(exp(A)))`` over all axes or some, without overflow.
 
     Examples
     --------
