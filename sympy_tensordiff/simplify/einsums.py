@@ -94,8 +94,8 @@ def _is_transposed(node: Node) -> bool:
 
 
 def _in_order(graph: Graph, node: Node) -> Node:
-    """Return `node`, a multiple of a transposed comprehension, ``c*transpose([f]_ij)``, as ``c*[f]_ji``, with the axes
-    of the comprehension permuted. Other nodes are unchanged.
+    """Return `node`, a multiple of a transposed comprehension, ``c*transpose([f]_ij)``, as ``c*[f]_ji``: the axes of
+    the comprehension are permuted.
     """
     (comprehension,), (labels,), output = node.args, node.data.inputs, node.data.output
     axes, _, body = graph.open(comprehension)

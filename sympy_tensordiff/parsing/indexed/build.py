@@ -265,7 +265,9 @@ class IndexedBuilder:
         )
 
     def _build_entry(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the expression of ``part``, an entry such as ``A[i, j]`` of a declared tensor or of a comprehension."""
+        """Return the expression of ``part``, an entry such as ``A[i, j]`` of a declared tensor or of a comprehension.
+        Raise `ParseError` if ``part`` indexes anything else.
+        """
         read, *positions = part.children
         if read.kind == "name" and read.text in self.names.tensors:
             tensor: Any = self.names.tensors[read.text]

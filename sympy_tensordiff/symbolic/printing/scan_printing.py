@@ -44,7 +44,7 @@ class ScanForms(PrintedForms):
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
     def pretty(self, printer: Any) -> Any:
-        """Return the two-dimensional form in which SymPy prints a scan, which is the one line of text that `str` gives."""
+        """Return the two-dimensional form in which SymPy prints a scan: one line, the text that `str` gives."""
         return prettyForm(str(self.node))
 
 
