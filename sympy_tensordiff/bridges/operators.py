@@ -330,8 +330,10 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the arguments ``values`` of ``operator``, given those of its results. None for arguments
-    that are not at ``positions``, and for all if all ``cotangents`` are None. ``apply`` calls an operator.
+    """Return the cotangents of the arguments ``values`` of ``operator``, given the ``cotangents`` of its results; None
+    for arguments that are not at ``positions``.
+
+    If all cotangents are None, so are all results. ``apply`` calls an operator.
     """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)

@@ -192,8 +192,10 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Build the program of ``exprs``, with the same symbols ``args`` and ``options``, again for ``sizes`` at which some
-    axis is empty; ``structure`` is the nesting of its results. Pickles of compiled functions refer to this function.
+    """Return the program of ``exprs``, with the same symbols ``args`` and ``options``, built again for ``sizes`` at
+    which some axis is empty.
+
+    ``structure`` is the nesting of its results. Pickles of compiled functions refer to this function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)

@@ -69,9 +69,8 @@ class ConvexityRules:
         return result
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Prove that ``scalar`` is convex (``curvature`` 1) or concave (-1) by the rule for its outermost operation,
-        and return the terms of the proof, [] if ``scalar`` is affine. Raise `SignUnknown` if the rule does not prove
-        it.
+        """Return the terms of a proof that ``scalar`` is convex (``curvature`` 1) or concave (-1), by the rule for its
+        outermost operation; [] if ``scalar`` is affine. Raise `SignUnknown` if the rule does not prove it.
         """
         if self.variables.degree(scalar) < 2:
             return []

@@ -164,9 +164,10 @@ def _sweep_back(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Propagate `cotangent` from `value` back to its `variables` and scans, without entering the scans. Append the
-    cotangent of each to its list in `found`. `known` maps expressions to variables that replace them in these
-    cotangents.
+    """Add to ``found`` the cotangents that `cotangent`, that of `value`, gives for its `variables` and scans, each to
+    the list of this variable or scan. The scans are not entered.
+
+    `known` maps expressions to variables that replace them in these cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -420,8 +421,10 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _single_pair(self) -> tuple[Any, Any]:
-        """Return one ``(expression, cotangent)`` with the same pullback as all results of a step together: the only
-        result with its cotangent or, for several, the sum of each result times its cotangent, with the cotangent 1.
+        """Return one pair ``(expression, cotangent)`` with the same pullback as all results of a step together.
+
+        It is the only result with its cotangent or, for several, the sum of each result times its cotangent, with the
+        cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]

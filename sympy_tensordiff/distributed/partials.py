@@ -358,8 +358,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return the entry of a new array (a stage) by which the sum ``total`` is replaced. The array stores the sum
-        for all values of its free indices, whose ranges are among the ``binders`` around it.
+        """Return the entry of a new array (a stage) that replaces the sum ``total``. The array stores the sum for all
+        values of its free indices, whose ranges are among the ``binders`` around it.
         """
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}

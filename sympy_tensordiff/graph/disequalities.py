@@ -206,8 +206,8 @@ class _SideJoiner:
         return form if last[1] > 0 else -form
 
     def to_node(self, punctured: PuncturedSum) -> Node:
-        """Return the node of `punctured`, a sum without the points where some forms are 0. This is the original node if
-        nothing has changed. Otherwise it is a new sum or guard, in which a select tests ``form != 0``.
+        """Return the node of `punctured`, a sum without the points where some forms are 0: the original node if nothing
+        has changed, else a new sum or guard, in which a select tests ``form != 0``.
         """
         graph = self.graph
         if punctured.source is not None:

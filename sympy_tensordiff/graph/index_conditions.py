@@ -98,8 +98,9 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
 
 def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
     """Rewrite `relation`, a condition on integers, as a combination of linear relations (``is_linear`` tests a
-    relation). New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile. None if it
-    cannot be rewritten.
+    relation); None if that is impossible.
+
+    New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile.
 
     Indices of tensor entries are therefore not split into cases: one of these may be outside of the tensor.
     """

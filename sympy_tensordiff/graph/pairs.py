@@ -165,9 +165,10 @@ class _Pairing(TermProducts):
                 self.written.setdefault(self.done[part], part)
 
     def split_core(self, node: Node) -> Node:
-        """Return the einsum `node` as products of at most two operands. Einsums among its operands are merged into it
-        before, where one multiplication order for all is cheaper; a sum among them is multiplied out if that is much
-        cheaper.
+        """Return the einsum `node` as products of at most two operands.
+
+        Einsums among its operands are merged into it before, where one multiplication order for all is cheaper; a sum
+        among them is multiplied out if that is much cheaper.
         """
         output = tuple(range(len(node.shape)))
         if terms := self.cheaper_terms(node, output):

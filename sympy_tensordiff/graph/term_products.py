@@ -265,9 +265,10 @@ class TermProducts(SumParts):
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Replace the sum in `product` by its summand `term`, and split the result into products of two operands.
-        Return ``(number of operations, node)``. Operands in `opened`, which are products themselves, are first replaced
-        by their factors.
+        """Return ``(number of operations, node)`` for `product` with its summand `term` in place of its sum, split into
+        products of two operands.
+
+        Operands in `opened`, which are products themselves, are first replaced by their factors.
         """
         graph = self.graph
         whole = product.with_term(graph, term)
@@ -298,9 +299,9 @@ class TermProducts(SumParts):
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return the replacement of `node` once products are split into products of two operands: its entry in the
-        dictionary ``done``. A power or view without an entry is rebuilt from its split arguments; any other node is
-        returned unchanged.
+        """Return the entry of `node` in the dictionary ``done``: its form once products are split into products of two
+        operands. A power or view without an entry is rebuilt from its split arguments; any other node is returned
+        unchanged.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

@@ -171,8 +171,8 @@ def _as_variable(form: Affine) -> Any:
 
 
 def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
-    """Return whether ``rest + factor*Mod(f, divisor)`` contains the complement ``divisor - 1 - Mod(f, divisor)``, for a
-    ``factor`` of 1 or -1. It can then be written as one remainder, ``Mod(-f - 1, divisor)``.
+    """Return whether ``rest + factor*Mod(f, divisor)``, with a ``factor`` of 1 or -1, contains ``divisor - 1 - Mod(f,
+    divisor)``, which can be written as one remainder, ``Mod(-f - 1, divisor)``.
     """
     if divisor.is_constant:
         return factor.constant < 0 and rest.constant == divisor.constant - 1

@@ -106,8 +106,9 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def replace_unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Replace ``self.roots`` by the result of `step`, unless that is longer as text or more costly to compute. If
-        it is, try each of the smaller steps `parts` under the same condition.
+        """Replace ``self.roots`` by the result of `step`, unless that is longer as text or more costly to compute.
+
+        If it is, try each of the smaller steps `parts` under the same condition.
         """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:

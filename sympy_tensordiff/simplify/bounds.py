@@ -254,8 +254,9 @@ class _Tighten:
 
     def apply_equation(self, row: Constraint, body: Node, solution: Substitution) -> Node:
         """Return `body`, which is evaluated only where the equation `row` holds, with the variables in `solution`
-        replaced by their values from this equation. If `row` contains entries such as ``p[i]``, replace only if `body`
-        then depends on fewer indices.
+        replaced by their values from this equation.
+
+        If `row` contains entries such as ``p[i]``, replace only if `body` then depends on fewer indices.
         """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)

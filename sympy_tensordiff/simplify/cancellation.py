@@ -261,7 +261,9 @@ class _Rewriter:
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
-        inside. Reads below more than `depth` operations stay; formulas are opened within formulas up to `reads` times.
+        inside.
+
+        Reads below more than `depth` operations stay; formulas are opened within formulas up to `reads` times.
         """
         if self.is_read(node):
             table = self.entries[node.args[0]]
@@ -301,9 +303,8 @@ class _Rewriter:
         return self.graph.add(terms)
 
     def form_as_written(self, node: Node) -> Node:
-        """Return the scalar `node` rewritten so that it loses no digits by cancellation, by the rules for its operation
-        (sum, power, product, logarithm, arccosine). Array entries in it are left as they are, not replaced by their
-        formulas.
+        """Return the scalar `node` rewritten so that it loses no digits by cancellation, by the rules for its
+        operation, such as a sum, a power or a logarithm. Reads of array entries in it stay reads.
         """
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
@@ -807,8 +808,7 @@ class _Rewriter:
         return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Return the logarithm `node` in the form that the first applicable rule gives, or unchanged if none applies.
-        """
+        """Return the logarithm `node` in the form that the first applicable rule gives, or unchanged if none applies."""
         large = ("log(k + u**2)", log_of_large_square), ("log(f*(k + w))", log_of_large_product)
         for name, rule in (*large, *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:

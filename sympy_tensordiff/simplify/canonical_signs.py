@@ -36,6 +36,7 @@ SKETCH = 48
 
 class Signed(NamedTuple):
     """A node in two equal forms: `alone` if it is used by itself, and ``number*core`` if it is a factor of a product.
+
     Then ``number`` moves in front of the product: ``x*(b - a)`` becomes ``-x*(a - b)``.
 
     The sign of ``core`` is canonical: it is ``a - b`` for ``b - a``.

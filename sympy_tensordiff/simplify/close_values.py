@@ -320,8 +320,10 @@ def _terms_multiplied_out(graph: Graph, product: Node) -> list[Node]:
 
 
 def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
-    """Return the `logarithm` of ``exp(u) + c*expm1(u)`` by log1p where its argument is close to 1, else as it is; None
-    for other logarithms. ``log(p + (1 - p)*exp(u))`` has been rewritten to this form.
+    """Return `logarithm`, that of ``exp(u) + c*expm1(u)``, computed by log1p where its argument is close to 1; None for
+    other logarithms.
+
+    ``log(p + (1 - p)*exp(u))`` has been rewritten to this form.
     """
     (argument,) = logarithm.args
     for power in argument.args if argument.op == "add" else ():

@@ -93,8 +93,10 @@ class _AtSizes:
         return self.converted_reduction(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def converted_reduction(self, node: Node, body: Node) -> Node:
-        """Return the reduction `node` at the given sizes, with the converted `body`. If its range is empty at these
-        sizes, a sum is 0 and a product 1; a maximum or minimum is recorded as a node without a value.
+        """Return the reduction `node` at the given sizes, with the converted `body`.
+
+        If its range is empty at these sizes, a sum is 0 and a product 1; a maximum or minimum is recorded as a node
+        without a value.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)

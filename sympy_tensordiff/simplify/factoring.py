@@ -91,7 +91,9 @@ class Keys:
 
     def _indexed(self, node: Node) -> str:
         """Return text that describes a node of index notation for a structural hash: the names of its free indices, or
-        its data if it has none. Numbers of variables would not do, because they differ between graphs.
+        its data if it has none.
+
+        Numbers of variables would not do, because they differ between graphs.
         """
         names = sorted(self.graph.names[v] for v in node.free if v >= 0)
         return repr(names) if names else repr(node.data)
@@ -283,8 +285,8 @@ class _Sum:
         return None
 
     def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
-        """Return a key of the operand number `place` of the product `term`: the operand can be a common factor of
-        several terms if their keys are equal. None if its labels rule that out.
+        """Return a key of the operand number `place` of the product `term`, by which terms are grouped: an operand can
+        be a common factor of several terms if their keys are equal. None if its labels rule that out.
         """
         node, labels = term.parts[place]
         base = _base(node)
@@ -392,7 +394,9 @@ class _Sum:
 
     def _own_roles(self, term: ContractionParts, place: int) -> list[Role]:
         """Return the role of each axis of operand number `place` in the product `term`: an axis of the result, or
-        summed over. For a symmetric matrix the roles are sorted, since its axes may be exchanged.
+        summed over.
+
+        For a symmetric matrix the roles are sorted, since its axes may be exchanged.
         """
         roles, (node, labels) = _roles(term, place), term.parts[place]
         own = [roles[label] for label in labels]

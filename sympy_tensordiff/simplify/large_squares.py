@@ -105,7 +105,9 @@ def _root_of_square(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
 
 def with_large_squares(graph: Graph, product: Node) -> Node:
     """Return `product` with a quotient ``u**2/(k + c*u**2)`` in it computed so that the squares cannot overflow;
-    another product is unchanged. ``c`` may be a product of letters, as in ``t**2/(1 + t**2/n)``.
+    another product is unchanged.
+
+    ``c`` may be a product of letters, as in ``t**2/(1 + t**2/n)``.
     """
     factors = graph.factors(product)
     for divisor in factors:

@@ -274,7 +274,7 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Split `value` into cases by its guards: return pairs ``(constraints, value where these are true)``, which exclude
+    """Return `value` split into cases by its guards: pairs ``(constraints, value where these are true)``, which exclude
     each other and cover all points. If there are more than ``MOST_CASES``, return ``[((), value)]``.
 
     A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside

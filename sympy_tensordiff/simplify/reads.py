@@ -52,8 +52,10 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that follows from a read in the user's function: where it is false, the read is out of
-    bounds. It holds for all ``variables`` in the range ``rows``, where the ``conditions`` are true.
+    """A constraint ``form >= 0`` that holds because the user's function contains a read: where it is false, the read is
+    out of bounds.
+
+    It holds for all ``variables`` in the range ``rows``, where the ``conditions`` are true.
 
     It holds for all values of `variables`.
     """

@@ -204,8 +204,9 @@ def _merge_group(
     alike = _branches(graph, bodies, selected)
 
     def merged(inner: Node) -> Node:
-        """Return `inner`, the body of a merged sum, with common factors taken out. If it is an addition, sums over
-        equal ranges in it are merged first, down to a limited depth.
+        """Return `inner`, the body of a merged sum, with common factors taken out.
+
+        If it is an addition, sums over equal ranges in it are merged first, down to a limited depth.
         """
         is_addition = inner.op == "add" and levels
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)

@@ -72,8 +72,8 @@ def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _may_be_exchanged(node: Node) -> bool:
-    """Return whether it is worth testing if `node` is symmetric in two axes: its operation may make it so, and one of
-    its arguments is a computed tensor. This is quick, the test itself is not.
+    """Return whether `node` may be symmetric in two axes, by a quick test before the slow one: its operation may make
+    it so, and one of its arguments is a computed tensor.
     """
     return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
 

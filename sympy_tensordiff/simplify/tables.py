@@ -239,8 +239,8 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
             binders[arg] = binders.get(arg, frozenset()) | inside
 
     def is_alone(read: Node) -> bool:
-        """Return whether the entry of a table can be written out in place of `read`: it is small and needed only in the
-        loops over its own indices, or it is read once and the function will not be differentiated.
+        """Return whether the entry of a table that `read` reads can be written out instead: it is small and needed only
+        in the loops over its own indices, or it is read once and the function will not be differentiated.
         """
         height = read.args[0].args[0].height
         is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)

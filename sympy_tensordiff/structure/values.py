@@ -66,8 +66,8 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms of all groups, in order; instead of its value expression, each has the symbol ``result<n>`` of the
-        kernel result that holds it. Terms of a group with equal values share a symbol.
+        """Return the terms of all groups, in order, with the symbol ``result<n>`` of the kernel result that has the
+        value of a term in place of its value expression. Terms of a group with equal values share a symbol.
         """
         terms: list[DerivativeTerm] = []
         first = 0

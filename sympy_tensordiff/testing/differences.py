@@ -360,8 +360,9 @@ def _directional_differences(
     point: Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
     """Return ``(derivatives by the pullback, the same by central differences, whether each is smooth, size of rounding
-    errors)`` at a ``point``, for a few directions and cotangents from the random ``generator``. ``values`` are those of
-    all symbols.
+    errors)`` at a ``point``, for a few random directions and cotangents.
+
+    ``generator`` makes the random numbers; ``values`` are those of all symbols.
     """
     actual, expected, smooth, noise = [], [], [], 0.0
     for _ in range(_DIRECTION_COUNT):

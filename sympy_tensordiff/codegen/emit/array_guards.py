@@ -201,8 +201,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def mapped(condition: Condition, images: Mapping[str, Affine]) -> Condition:
-    """Return `condition` with its variables replaced by the forms in `images`. Of the equivalent conditions ``f != 0``
-    and ``-f != 0``, always the same one is returned, so that they are equal.
+    """Return `condition` with its variables replaced by the forms in `images`. Of ``f != 0`` and ``-f != 0``, which
+    mean the same, always the same one is returned.
     """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))

@@ -538,8 +538,8 @@ class VectorPrinter(ScalarPrinter):
             self.mask_conditions[name] = frozenset(conditions) | self.mask_conditions[outer.name]
 
     def is_safe_without(self, mask: Scalar, value: Scalar, safe: Scalar) -> bool:
-        """Return whether `value` is safe to read even where `mask` is false: it is an entry of an array that provably
-        contains the number `safe` there. Then the read needs no replacement by `safe`.
+        """Return whether `value` is safe to read even where `mask` is false, so that no replacement by `safe` is
+        needed: it is an entry of an array that provably contains the number `safe` there.
         """
         if not isinstance(value, Load) or value.array not in self.stored_conditions or safe != SAFE_ENTRY:
             return False

@@ -208,9 +208,10 @@ class _DeviceLoop:
 
 
 class BlockLoopPrinter(_DeviceLoop):
-    """Prints the GPU kernel in which blocks of threads run a recurrence (see `BlockRecurrence`). For a recurrence
-    nested in the time steps of another one, it prints a device function. ``axes`` maps arrays to the numbers of their
-    batch axes.
+    """Prints the GPU kernel in which blocks of threads run a recurrence (see `BlockRecurrence`).
+
+    For a recurrence nested in the time steps of another one, it prints a device function. ``axes`` maps arrays to the
+    numbers of their batch axes.
     """
 
     last_parameters = ("work",)

@@ -181,7 +181,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the distance, in entries, from one row to the next of an operand as a matrix, and return its value.
+        """Emit code that computes the distance, in entries, from one row to the next of an operand as a matrix, and
+        return its value.
+
         ``labels`` are the axes of its array, ``groups`` the row labels and the column labels, exchanged if `is_turned`.
         """
         first, second = reversed(groups) if is_turned else groups

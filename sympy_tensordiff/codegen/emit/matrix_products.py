@@ -163,8 +163,8 @@ class _MatrixProduct:
         return name
 
     def matrix(self, array: str, both: Labels, groups: Sequence[Labels], is_turned: bool = False) -> str:
-        """Return the text of the array ``array`` as matrices: `both` are its batch labels, and ``groups`` its row and
-        column labels, whose axes are merged. The text contains ``{}`` for the batch index. With `is_turned`, the
+        """Return the text of the array ``array`` as matrices, whose axes for each of ``groups``, the row and the column
+        labels, are merged. It contains ``{}`` for the index along the batch labels `both`. With `is_turned`, the
         matrices are transposed.
         """
         groups = groups[::-1] if is_turned else groups

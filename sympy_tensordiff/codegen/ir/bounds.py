@@ -85,8 +85,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return those constraints in ``rows`` that bound an index by an end of one thread's block, such as
-        ``i < stop``, with the end of the whole axis in its place: ``i < n``. Other constraints are left out.
+        """Return those constraints in ``rows`` that bound an index by an end of one thread's block, with the end of the
+        whole axis instead: ``i < n`` for ``i < stop``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

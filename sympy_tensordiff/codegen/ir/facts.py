@@ -228,9 +228,10 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return a list of systems of constraints: at least one system holds where `condition` is true (or false, with
-    ``holds=False``). ``i != j`` gives two systems, an "or" those of its operands, another comparison one. `condition`
-    is not a conjunction.
+    """Return a list of systems of constraints of which at least one holds where `condition` is true (or false, with
+    ``holds=False``): ``i != j`` gives two systems, an "or" those of its operands, another comparison one.
+
+    `condition` is not a conjunction.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):

@@ -119,9 +119,10 @@ def with_parts(
     name: Callable[[str], str] = _unchanged,
     target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """Return a statement with functions applied to its components: ``value`` to its scalar expression, ``form`` to its
-    integer forms, ``name`` to a loop variable or scalar name, ``target`` to the target. The statements in its body are
-    unchanged.
+    """Return ``statement`` with functions applied to its components: ``value`` to its scalar expression, ``form`` to
+    its integer forms, ``name`` to a loop variable or scalar name, ``target`` to the target.
+
+    The statements in its body are unchanged.
 
     ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """

@@ -287,7 +287,9 @@ def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
 
 def _compares_rounded_values(node: Node, closed: frozenset[int]) -> bool:
     """Return whether `node` tests ``a == b`` or ``a != b`` for two inexact values computed from the same tensors, so
-    that rounding errors may decide. Maxima and minima do not count; `closed` are the sizes and free indices.
+    that rounding errors may decide.
+
+    Maxima and minima do not count; `closed` are the sizes and free indices.
     """
     if node.op != "compare" or node.data not in ("eq", "ne") or any(arg.op in EXTREMA for arg in node.args):
         return False

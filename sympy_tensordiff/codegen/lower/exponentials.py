@@ -77,8 +77,9 @@ class Scaled:
     @property
     def grows(self) -> bool:
         """Return whether the value is a sum of exponentials divided by a root of itself, like ``s/sqrt(s)``, as in the
-        derivative of ``sqrt(sum(exp(u)))``. It grows only like the root, so that scaling against overflow is not
-        worthwhile.
+        derivative of ``sqrt(sum(exp(u)))``.
+
+        It grows only like the root, so that scaling against overflow is not worthwhile.
 
         The largest exponent would rise from 700 to 1400 only, at the price of a maximum and of another exponential for
         each term.
@@ -386,8 +387,9 @@ class Exponentials:
         return self.graph.mul((self._quotient(quotient), *others))
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return `node`, a select between a value and 0, as ``exp(shift)*rest``, against overflow. Where it is 0, its
-        shift is so negative that another term of a sum has the greatest one.
+        """Return `node`, a select between a value and 0, as ``exp(shift)*rest``, against overflow.
+
+        Where it is 0, its shift is so negative that another term of a sum has the greatest one.
 
         A value without a shift is returned as it is; `_scaled` does not use it.
         """
@@ -472,8 +474,10 @@ class Exponentials:
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
-        """Return the sum of `terms` as one `Scaled` record, ``exp(shift)*rest``. Its `shift` is the greatest exponent,
-        and `rests` are the terms divided by ``exp(shift)``. Other properties are combined from those of the terms.
+        """Return the sum of `terms` as one `Scaled` record, ``exp(shift)*rest``: its `shift` is the greatest exponent,
+        and `rests` are the terms divided by ``exp(shift)``.
+
+        Other properties are combined from those of the terms.
         """
         graph, rest = self.graph, self.graph.add(rests)
         is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]

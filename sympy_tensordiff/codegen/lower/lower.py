@@ -446,8 +446,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables`, in the block ``block``, that scatter the term `part`: in each iteration,
-        its value is added to an entry of `array` (or replaces it by a maximum or minimum).
+        """Return the loops over `variables` that scatter the term `part` in the block ``block``: in each iteration, its
+        value is added to an entry of `array`, or replaces it by a maximum or minimum.
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = CodeBlock(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
@@ -529,8 +529,10 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return the `factors` of the product `node`, in the loops of ``context``. Those that depend on the same loop
-        indices are joined to one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+        """Return the `factors` of the product `node` with those that depend on the same loop indices joined to one
+        factor, if the values of this factor are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+
+        `context` has the loops around the product.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:

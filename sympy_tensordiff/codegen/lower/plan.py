@@ -36,7 +36,9 @@ class EnclosingLoops:
     @property
     def dimension(self) -> int:
         """The number of independent indices of a loop nest: the number of its axes and loop variables, minus one for
-        each equation that determines one of them. A test of data, such as ``y[i] == 0``, determines none.
+        each equation that determines one of them.
+
+        A test of data, such as ``y[i] == 0``, determines none.
         """
         equations = [r for r in self.rows if r.kind == "eq" and any(map(r.form.coefficient, self.variables))]
         return len(self.variables) - len(equations)

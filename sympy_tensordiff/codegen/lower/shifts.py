@@ -232,8 +232,9 @@ class Shifts:
 
     def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
         """Return the sets of factors that two products in the loop bodies ``places`` have in common, the largest first:
-        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. A factor is a pair ``(number of its
-        structure, multiplicity)``.
+        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``.
+
+        A factor is a pair ``(number of its structure, multiplicity)``.
 
         At least two of them call functions: one factor is stored itself, and to multiply again is no work.
         """
@@ -654,7 +655,7 @@ def is_number(node: Node) -> bool:
 
 
 def own_work(part: Node) -> int:
-    """Estimate the number of operations that the node `part` itself takes, without those of its arguments."""
+    """Return an estimate of the number of operations that the node `part` itself takes, without those of its arguments."""
     if part.op in ("add", "mul"):
         return len(part.args) - 1
     if part.op == "call":

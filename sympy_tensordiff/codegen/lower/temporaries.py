@@ -354,8 +354,10 @@ class Storage:
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _array_containing(self, candidate: StorageCandidate, context: EnclosingLoops | None = None) -> Stored | None:
-        """Return an existing array that stores `candidate` at all of its points; None if there is none. With the option
-        ``only_rows``, an array filled row by row counts only if the outermost loop of `context` runs over its rows.
+        """Return an existing array that stores `candidate` at all of its points; None if there is none.
+
+        With the option ``only_rows``, an array filled row by row counts only if the outermost loop of `context` runs
+        over its rows.
         """
         known = (*self.facts, *candidate.rows)
         for array in self.stored.get(candidate.node, ()):

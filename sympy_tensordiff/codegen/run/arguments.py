@@ -433,8 +433,10 @@ MAX_COPIED_BYTES = 2**15
 
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` if it is writable, else a copy of it or a view that is marked as writable. So Numba compiles one
-    kernel instead of one for each combination of writable and read-only arrays; kernels never write to arguments.
+    """Return `array` if it is writable, else a copy of it or a view that is marked as writable.
+
+    So Numba compiles one kernel instead of one for each combination of writable and read-only arrays; kernels never
+    write to arguments.
     """
     if array.flags.writeable:
         return array

@@ -93,7 +93,9 @@ def _binding() -> Any:
 
 def _linalg_module(name: str, public: str) -> ModuleType:
     """Return the extension module ``name`` of ``scipy.linalg``, loaded alone, since the whole package takes 0.1 s to
-    import. If the package is imported already or has no such module, return its module ``public``, which has the same
+    import.
+
+    If the package is imported already or has no such module, return its module ``public``, which has the same
     functions.
     """
     full = f"scipy.linalg.{name}"

@@ -151,7 +151,9 @@ class _Reads:
 
     def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
         """Count the read of the entry of ``array`` at ``index``, unless it has been read already, or can be read before
-        the loop: neither ``index`` nor the names in conditions around it (``guard``) contain the loop variable.
+        the loop.
+
+        It can if neither ``index`` nor the names in conditions around it (``guard``) contain the loop variable.
         """
         entry = array, tuple(index)
         if entry in self.known:

@@ -269,7 +269,7 @@ class Segment:
 @dataclass
 class RowPlan:
     """A plan to compute a kernel row by row, along its last axis: its body cut into ``segments``, its prefix ``scans``,
-    and the scalars ``expanded`` to local arrays, with one value per entry of the row.
+    and the scalars ``expanded`` to local arrays with one value per entry of the row.
     """
 
     planner: RowPlanner

@@ -157,9 +157,10 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with its ``shifts`` set, if its terms are like ``exp(u[j] - m[i])`` for entry i: the running
-        sum is then multiplied by an exponential when the shift ``m[i]`` changes from entry to entry. None for other
+        """Return `scan` with its ``shifts`` set, if its terms are like ``exp(u[j] - m[i])`` for entry i; None for other
         terms.
+
+        The running sum is then multiplied by an exponential when the shift ``m[i]`` changes from entry to entry.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):

@@ -123,6 +123,7 @@ class BinderLowering(LoweringBase):
 
     def is_comprehension(self, base: Tree, script: Tree) -> bool:
         """Return whether ``base`` in brackets with the subscript ``script``, as ``[x_i]_i``, defines a tensor.
+
         Otherwise it is an entry of the tensor in brackets: the subscript has no relation, and its letters do not occur
         in subscripts inside.
         """

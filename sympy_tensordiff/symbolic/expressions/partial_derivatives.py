@@ -164,8 +164,9 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
     """Return the partial derivative of a function at the values ``args`` of its arguments, as a `Subs` of this module,
-    not SymPy's. ``known`` is ``(function, orders)``: the orders say how often it is differentiated with respect to each
-    argument.
+    not SymPy's.
+
+    ``known`` is ``(function, orders)``: the orders say how often it is differentiated with respect to each argument.
     """
     function, orders = known
     variables = _variables(len(args))
