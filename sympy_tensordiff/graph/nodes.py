@@ -135,9 +135,10 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Rename `variables`, which a binder such as a sum is about to bind, in `body` to the negative numbers ``-(base
-        + 1)``, ``-(base + 2)``, ..., of which none is in `outer`. Return ``(base, mapping, body)``: the substitution as
-        a mapping, and the new body.
+        """Return ``(base, mapping, body)``: `body` with `variables`, which a binder such as a sum is about to bind,
+        renamed to the negative numbers ``-(base + 1)``, ``-(base + 2)``, ..., and the renaming as a substitution.
+
+        None of these numbers is in `outer`.
 
         Usually ``base`` is the number of binders nested in the body.
         """

@@ -108,9 +108,8 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Find sums of matrices that ``roots`` now compute as whole arrays, although a product with such a sum was
-        multiplied out. Add them to ``self.built``, and return whether there are any: then all einsums must be split
-        again.
+        """Add to ``self.built`` the sums of matrices that ``roots`` now compute as whole arrays, although a product
+        with such a sum was multiplied out. Return whether there are any: then all einsums must be split again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}

@@ -193,9 +193,10 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return a dictionary from products among the terms of ``total`` to the operations that ``total`` saves if they
-        are never computed. That is possible if ``total`` and all other sums with these terms are multiplied out term by
-        term.
+        """Return a dictionary from products among the terms of ``total`` to the number of operations that ``total``
+        saves if the product is not computed by itself.
+
+        That is possible if ``total`` and all other sums with these terms are multiplied out term by term.
 
         ``total`` counts only its share of the saving.
         """

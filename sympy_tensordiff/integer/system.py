@@ -75,7 +75,9 @@ class EquationSolver:
 
     def _substitute(self, k: int, image: Vector) -> None:
         """Replace column ``k``, an unknown integer, by ``image``, an integer combination of the columns, in all vectors
-        of the system. In ``image``, column ``k`` may stand for a new unknown.
+        of the system.
+
+        In ``image``, column ``k`` may stand for a new unknown.
         """
         for vectors in (self.images, self.forms, self.equations):
             for i, vector in enumerate(vectors):

@@ -808,7 +808,7 @@ class _Rewriter:
         return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Return the logarithm `node` in the form that the first applicable rule gives, or unchanged if none applies."""
+        """Return the logarithm `node` in the form given by the first rule that applies; unchanged if none applies."""
         large = ("log(k + u**2)", log_of_large_square), ("log(f*(k + w))", log_of_large_product)
         for name, rule in (*large, *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:

@@ -472,8 +472,8 @@ def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` with elementwise functions of a matrix whose diagonal is taken replaced by functions of
-    diagonals: ``f(x[:, None], y)[i, i]`` by ``f(x, y)[i]``, which needs no matrix. None without such operands.
+    """Return the product `node` with the diagonal of an elementwise function replaced by the function of diagonals,
+    ``f(x[:, None], y)[i, i]`` by ``f(x, y)[i]``, which needs no matrix. None if no operand is such a diagonal.
     """
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))

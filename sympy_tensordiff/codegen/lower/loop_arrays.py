@@ -275,9 +275,10 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)`` for each way to write a value where the constraints `known` hold: first
-        ``({}, {})``, then ``{v: p[k]}`` if ``v == p[k]``, then ``{v: 2*m}`` for an even v, with the inverse ``{m:
-        v/2}``.
+        """Yield ``(substitution, inverse)`` for each way to write the indices of a value where the constraints `known`
+        hold: unchanged, ``v`` as ``p[k]`` if ``v == p[k]``, and ``v`` as ``2*m`` if v is even.
+
+        The inverse restores a new variable: ``{m: v/2}``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}

@@ -655,7 +655,7 @@ def is_number(node: Node) -> bool:
 
 
 def own_work(part: Node) -> int:
-    """Return an estimate of the number of operations that the node `part` itself takes, without those of its arguments."""
+    """Return an estimate of the number of operations of the node `part` itself, without those of its arguments."""
     if part.op in ("add", "mul"):
         return len(part.args) - 1
     if part.op == "call":
