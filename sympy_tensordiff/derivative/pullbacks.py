@@ -264,8 +264,8 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     others = [a for a in node.args if a.op != "const" and a is not mine]
 
     def beyond(a: Node, b: Node) -> Node:
-        """Return the condition that `a` is beyond `b` in an extremum, so that it replaces `b`: ``a > b`` if the
-        differentiated node is a maximum, ``a < b`` if it is a minimum.
+        """Return the condition under which `a` takes the place of `b` as the extremum: ``a > b`` if the node that is
+        differentiated is a maximum, ``a < b`` if it is a minimum.
         """
         return graph.compare("lt", *((b, a) if node.data is sympy.Max else (a, b)))
 

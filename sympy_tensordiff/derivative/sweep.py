@@ -297,13 +297,11 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return ``(constraints, cotangent)``: ``cotangent``, a contribution to the cotangent of `node`, summed over
-        all indices that do not occur in `node`, and the constraints on the other indices. None if the sum may be empty
-        where `node` is undefined, since such points must stay excluded.
+        """Return ``(constraints, cotangent)``: the contribution ``cotangent`` to the cotangent of `node`, summed over
+        all indices that do not occur in `node`, and the constraints on the other indices.
 
-        ``rows`` are the constraints on all indices.
-
-        A contribution without result stays inside of its sum.
+        ``rows`` are the constraints on all indices. None if the sum may be empty where `node` is undefined, since such
+        points must stay excluded. A contribution without result stays inside of its sum.
         """
         used = cotangent.free | atoms_in(rows)
         dropped = self._in_elimination_order(used - node.free)

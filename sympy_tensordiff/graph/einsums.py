@@ -136,9 +136,11 @@ class Recognition:
         return self._done[key]
 
     def _visit_read(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a read such as ``A[i, j]`` as the labelled operand ``A`` with labels ``i`` and ``j``; an index 0 of an
-        axis of length 1 may get a new label, and an entry of a comprehension that depends on labels may be expanded.
-        None if another index is not a plain variable that runs over the whole axis.
+        """Return the read `node`, such as ``A[i, j]``, as the labelled operand ``A`` with labels ``i`` and ``j``. None
+        if an index is not a plain variable that runs over the whole axis.
+
+        An index 0 of an axis of length 1 may get a new label, and an entry of a comprehension that depends on labels
+        may be expanded.
         """
         graph, tensor = self.graph, node.args[0]
         if any(v < 0 or v in self.extents for v in tensor.free):

@@ -211,9 +211,9 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Return the congruence and the smaller equation into which the equation ``row`` splits if a number divides all
-    coefficients of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None
-    if no number does.
+    """Return the congruence and the smaller equation into which ``row`` splits if a number divides all coefficients of
+    the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
+    does.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
@@ -287,9 +287,9 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return one system of constraints for each remainder that satisfies the first inequality on a remainder in
-    ``rows``: ``i mod 4 >= 2`` is replaced by ``i mod 4 == 2`` in one and by ``i mod 4 == 3`` in the other. None if
-    there is no such inequality.
+    """Return systems of constraints that together replace ``rows``, one for each remainder that satisfies its first
+    inequality on a remainder: ``i mod 4 >= 2`` becomes ``i mod 4 == 2`` in one and ``i mod 4 == 3`` in the other. None
+    if there is no such inequality.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

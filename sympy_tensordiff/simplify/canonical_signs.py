@@ -269,8 +269,9 @@ def _signs_of(number: int | Fraction, is_sum: bool) -> int:
 
 def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
     """Return ``-choice`` for the select `choice` without a minus sign in front: in each branch a difference is swapped,
-    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither. ``uses`` counts the
-    uses of nodes.
+    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither.
+
+    ``uses`` counts the uses of nodes.
     """
     values = []
     for value in choice.args[1:]:

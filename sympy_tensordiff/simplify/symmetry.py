@@ -145,8 +145,9 @@ def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
 
 def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
     """Return 1 if exchanging the axes `a` and `b` leaves the einsum `node` unchanged, -1 if it changes the sign, 0 if
-    neither is known. The sign is the product of the signs of operands with both axes, if the product of the other
-    operands is invariant.
+    neither is known.
+
+    It is the product of the signs of operands with both axes, if the product of the other operands is invariant.
     """
     first, second = node.data.output[a], node.data.output[b]
     if first == second:

@@ -241,9 +241,10 @@ class CudaPrinter(NestPrinter):
 
 
 class CudaPythonLoopPrinter(CudaPrinter):
-    """Prints a kernel of a recurrence as a Python function for ``cuda.jit``. A block of threads, which runs the whole
-    loop over time, calls it; the threads divide the entries of the array among them. ``batch`` is the number of the
-    batch axis, or None.
+    """Prints a kernel of a recurrence as a Python function for ``cuda.jit``, which the block of threads that runs the
+    whole loop over time calls. The threads divide the entries of the array among them.
+
+    ``batch`` is the number of the batch axis, or None.
     """
 
     def __init__(self, names: FormNames, step: Kernel | FusedKernels, shapes: Shapes, batch: int | None) -> None:

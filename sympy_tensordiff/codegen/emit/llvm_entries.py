@@ -392,8 +392,10 @@ class TaskPrinter(LlvmNestPrinter):
 
             def passed_value(name: str, kind: str) -> str:
                 """Return the LLVM value that a thread passes for the parameter ``name`` of the step's function;
-                ``kind`` is "i" for an integer. For an array in ``totals``, it is the pointer to the copy that collects
-                the partial sums of this range of iterations.
+                ``kind`` is "i" for an integer.
+
+                For an array in ``totals``, of the enclosing method, it is the pointer to the copy that collects the
+                partial sums of this range of iterations.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

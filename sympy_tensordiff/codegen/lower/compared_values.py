@@ -58,8 +58,10 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 @dataclass(frozen=True)
 class TieTerm:
     """A part of the value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
-    differently if computed twice: ``node`` is the part, ``stored`` its array, and ``case`` the position of the case
-    that contains it, if the value is defined by cases.
+    differently if computed twice.
+
+    ``node`` is the part, ``stored`` its array, and ``case`` the position of the case that contains it, if the value is
+    defined by cases.
     """
 
     case: int

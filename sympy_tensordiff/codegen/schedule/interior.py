@@ -150,7 +150,9 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
     """Return the variable of the first loop in `around` for which the quotient `part` is 0 except near the ends of the
-    loop, as i for ``(i + 1)//n`` with ``0 <= i < n``. None if there is none. `lengths` has the values of sizes.
+    loop, as i for ``(i + 1)//n`` with ``0 <= i < n``. None if there is none.
+
+    `lengths` has the values of sizes.
     """
     divisor = _divisor(part)
     if data_entries([part.form, divisor]):
