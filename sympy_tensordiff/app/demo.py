@@ -146,9 +146,11 @@ def compile_and_time(
     backend: str,
     repeats: int,
 ) -> list[Callable[..., Any]]:
-    """Compile the function of ``task`` and its derivatives ``gradients`` for a backend, and call them with ``arrays``.
-    Print on ``page`` how long compiling and a call take (the best of ``repeats``), and on ``progress`` what is being
-    compiled. Return the compiled functions.
+    """Compile the function of ``task`` and its derivatives ``gradients`` for a backend, call them with ``arrays`` and
+    print how long that takes. Return the compiled functions.
+
+    The times of compiling and of a call (the best of ``repeats``) go to ``page``, and the name of what is being
+    compiled to ``progress``.
     """
     built: list[Callable[..., Any]] = []
     both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}

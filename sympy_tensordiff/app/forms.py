@@ -203,10 +203,9 @@ def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
 
 def size_choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
     """Yield values of the sizes ``symbols`` with which to try an expression: first all 1, then random ones, which grow
-    slowly and are different if possible. Only 1 is tried if a tensor with ``order`` axes of length 2 would be too
-    large.
+    slowly and are different if possible.
 
-    If arrays of size 2 would be too large for a tensor of this ``order``, 1 is the only size.
+    Only 1 is tried if a tensor with ``order`` axes of length 2 would be too large.
     """
     yield dict.fromkeys(symbols, 1)
     limit = int(_MAX_ENTRIES ** (1 / max(order, 1)))

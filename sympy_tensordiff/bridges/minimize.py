@@ -203,7 +203,8 @@ def minimize_problem(
     loss: Any, wrt: Any, *, data: Mapping[Any, Any] | None = None, start: Any = None, **options: Any
 ) -> MinimizeProblem:
     """Return the scalar or tensor ``loss`` and its derivatives as functions of one flat vector of the variables
-    ``wrt``, for SciPy's optimisers. ``data`` has the values of all other symbols.
+    ``wrt``, for SciPy's optimisers. ``data`` has the values of all other symbols, ``start`` the initial values of the
+    variables.
 
     Parameters
     ----------

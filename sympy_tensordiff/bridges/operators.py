@@ -122,8 +122,8 @@ class _DerivableOperator:
     _derived: dict[Step, Any]
 
     def pushforward(self, positions: tuple[int, ...]) -> Any:
-        """Return the operator that computes the tangents of all outputs, cached. It takes the arguments of the present
-        operator, then the tangents of the arguments at ``positions``.
+        """Return the operator that computes the tangents of all outputs of this operator, cached. It takes the
+        arguments of this operator, then the tangents of those at ``positions``.
         """
         return self.derive(("pushforward", positions))
 
@@ -233,8 +233,8 @@ class Operator(_DerivableOperator):
         return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that applies this one along a leading axis of the arguments whose flag is true; `batched`
-        calls this once.
+        """Create the operator that applies this one to each entry along a leading axis of those arguments whose flag in
+        ``flags`` is true. `batched` calls this once, and stores the result.
         """
         return Batched(self, flags, (False,) * len(self.outputs))
 
@@ -275,8 +275,10 @@ class Batched(_DerivableOperator):
         numbers = [value for position, value in enumerate(values) if position in integers]
 
         def each(*arrays: Any) -> tuple[Any, ...]:
-            """Return the results of the operator for the ``arrays`` of a single call, without a batch axis. The array
-            library maps this function over the batch. Integer arguments are those of the enclosing function.
+            """Return the results of the operator for ``arrays``, the arguments of one call without a batch axis; the
+            array library maps this function over the batch.
+
+            Integer arguments are those of the enclosing function.
             """
             found: tuple[Any, ...] = self.inner.trace(vmap, merge_arguments(self.function, arrays, numbers))
             return found
@@ -316,8 +318,8 @@ class Batched(_DerivableOperator):
         return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
-        """Create the operator that applies this one once for each entry along a further leading axis, of those
-        arguments whose flag is true. `batched` calls this once, and stores the result.
+        """Create the operator that applies this one to each entry along a further leading axis of those arguments whose
+        flag in ``flags`` is true. `batched` calls this once, and stores the result.
         """
         return Batched(self, flags, (False,) * len(self.outputs))
 
@@ -328,8 +330,10 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the arguments ``values`` of ``operator``, given those of its results. None for arguments
-    that are not at ``positions``, and for all if all ``cotangents`` are None. ``apply`` calls an operator.
+    """Return the cotangents of the arguments ``values`` of ``operator``, given the ``cotangents`` of its results; None
+    for arguments that are not at ``positions``.
+
+    If all cotangents are None, so are all results. ``apply`` calls an operator.
     """
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)
@@ -347,9 +351,11 @@ def apply_pullback(
 def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
-    """Return the results of ``operator`` applied along one axis of each argument, whose number is in ``axes`` (None: no
-    axis). The results have this axis first. ``to_front(value, axis)`` moves an axis to the front, ``apply`` calls an
-    operator.
+    """Return the results of ``operator`` applied to each entry along one axis of the arguments ``values``. The results
+    have this axis first.
+
+    ``axes`` has the number of the axis in each argument (None: no such axis). ``to_front(value, axis)`` moves an axis
+    to the front, ``apply`` calls an operator.
     """
     with_leading_axis = [
         value if axis is None else to_front(value, axis) for value, axis in zip(values, axes, strict=True)

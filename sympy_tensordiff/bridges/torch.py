@@ -252,8 +252,8 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the cotangents of the arguments, given those of the results (autograd's backward pass); None for
-            an argument that needs none.
+            """Return the cotangents of the arguments, given the cotangents of the results, for PyTorch's backward pass;
+            None for an argument that needs none. ``ctx`` has the arguments.
             """
             positions = [p for p, need in enumerate(ctx.needs_input_grad[1:]) if need]
             return None, *apply_pullback(OperatorCall.apply, ctx.operator, _saved_arguments(ctx), positions, cotangents)
@@ -283,9 +283,10 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator``, called by ``apply`` with
-    ``values`` and mapped over one axis of each (``axes``), and the position of this axis in each result, 0. Raise
-    `ArgumentError` for CUDA.
+    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator`` mapped over one axis of each
+    of its arguments ``values``, and the position of this axis in each result, 0. Raise `ArgumentError` for CUDA.
+
+    ``axes`` has the position of the axis in each argument; ``apply`` calls the operator.
     """
     if operator.function.backend == "cuda":
         raise ArgumentError("vmap works with the backends 'llvm', 'numba' and 'numpy': put the axis into the formula")

@@ -56,8 +56,10 @@ def register_distribution(function: Distribution) -> Distribution:
 
 
 def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """Return a function that evaluates ``expr`` on Dask arrays, made by the builder that `register_distribution` has
-    registered. All parameters are those of `lambdify`; ``options`` has the remaining ones.
+    """Return a function that evaluates ``expr`` block by block on Dask arrays, made by the builder that
+    `register_distribution` has registered.
+
+    All parameters are those of `lambdify`; ``options`` has the remaining ones.
     """
     import_module("sympy_tensordiff.distributed.function")
     return _distribution[0](args, expr, blocks, memory, backend, options)
@@ -94,8 +96,10 @@ def lambdify(
     blocks: None = None,
     memory: None = None,
 ) -> ArrayFunction:
-    """Return a function of arrays of JAX, PyTorch or CuPy that evaluates ``expr`` by calls of that library. The options
-    are explained in the last definition of `lambdify`.
+    """Return a function of arrays of JAX, PyTorch or CuPy, as ``backend`` says, that evaluates ``expr`` at the values
+    of the arguments ``args`` by calls of that library.
+
+    The options are explained in the last definition of `lambdify`.
     """
 
 
@@ -334,7 +338,8 @@ def generate_code(
     dtype: str | None = None,
     allocate: bool | None = None,
 ) -> str:
-    """Return the text of the module that `lambdify` would compile for the same arguments, for use without this package.
+    """Return the text of the module that `lambdify` would compile for ``expr`` as a function of ``args``, for use
+    without this package. The options are those of `lambdify`.
 
     For ``backend="c"`` it is [a file in C99](howto_c.md), with the text of its header as ``.header``; for
     ``backend="cuda_c"`` [a file in CUDA C++](howto_gpu.md) with the same functions for arrays on the device; for

@@ -195,8 +195,10 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Build the program of ``exprs``, with the same symbols ``args`` and ``options``, again for ``sizes`` at which some
-    axis is empty; ``structure`` is the nesting of its results. Pickles of compiled functions refer to this function.
+    """Return the program of ``exprs``, with the same symbols ``args`` and ``options``, built again for ``sizes`` at
+    which some axis is empty.
+
+    ``structure`` is the nesting of its results. Pickles of compiled functions refer to this function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -213,9 +215,12 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Build up to three programs, which differ in the values shared by several sums that they store: all (if
-    ``shares_rows``), only those that can be kept one row at a time, or none. Return the one with the fewest temporaries
-    that grow larger than every array of the program that stores none, then the least work.
+    """Return the program for ``simplified``, built with stored or recomputed values of expressions that several sums
+    share, whichever is best.
+
+    Up to three programs are built: they store all such values (if ``shares_rows``), only those that can be kept one row
+    at a time, or none. The best has the fewest temporaries that grow larger than every array of the program that stores
+    none, then the least work.
 
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.
@@ -506,8 +511,8 @@ def _checks_of_assumptions(
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:
-    """Return the run-time checks that no axis of an array passed to a library call, other than a matrix product, is
-    empty; those that the sizes imply are left out.
+    """Return run-time checks that no axis of an array that `program` passes to a library call is empty, except for
+    matrix products. Checks that the sizes imply are left out.
 
     Products of matrices may be empty, or sums of no terms, which are 0.
     """

@@ -123,12 +123,11 @@ class Variables:
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
         """Return ``scalar`` as a function of symbols for its largest affine parts and for other scalars in it:
-        ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x + y``. Functions that are not in ``through``, and the scalars in
-        ``opaque``, are replaced by a symbol as a whole; with ``finest``, each term of an affine sum has a symbol of its
-        own.
+        ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x + y``.
 
-        The nodes ``opaque`` become inner scalars as well. An affine part is as large as possible, without its numbers;
-        with ``finest``, each of its terms is a part.
+        An affine part is as large as possible, without its numbers; with ``finest``, each of its terms has a symbol of
+        its own. Functions that are not in ``through``, and the scalars in ``opaque``, are replaced by a symbol as a
+        whole.
         """
         opaque = set(opaque)
         part_symbols = _PartSymbols({}, {}, {})

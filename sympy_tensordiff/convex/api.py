@@ -122,9 +122,11 @@ def certify_convex(
 
 
 def _declared_ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Interval]:
-    """Return a dictionary from symbols to the open intervals that the user declared: above 0 for those in ``positive``
-    and ``nonnegative``; ``bounds`` maps symbols to pairs ``(low, high)``. Raise an error if a declaration is not an
-    interval of a symbol.
+    """Return a dictionary from symbols to the open intervals that the user declared. Raise an error if a declaration is
+    not an interval of a symbol.
+
+    The intervals are those above 0 for symbols in ``positive`` and ``nonnegative``; ``bounds`` maps symbols to pairs
+    ``(low, high)``.
     """
     found: dict[Any, Interval] = {}
     lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _as_tuple(given)]

@@ -112,8 +112,9 @@ def enter_domain(
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
     """Narrow the range of a symbol p in ``signs`` if the function of ``outer`` contains ``log(a*p + b)`` or a root of
-    ``a*p + b``: p is then in the domain of this function. ``is_concave`` must prove ``a*p`` concave. Return the
-    logarithms and roots that were used.
+    ``a*p + b``, to the numbers for which it is defined. Return the logarithms and roots that were used.
+
+    ``is_concave`` must prove ``a*p`` concave.
 
     >>> import sympy_tensordiff as td
     >>> n, = td.indices("n,")
@@ -149,8 +150,7 @@ def require_values(
     domain_nodes: Collection[Expr] = (),
 ) -> None:
     """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` that contains a symbol of ``parts``
-    is proved to be defined in the declared ranges; `domain_nodes` are skipped. ``parts`` maps each symbol to the
-    expression it stands for, ``closed`` maps it to a symbol whose range includes its end points.
+    is proved to be defined in the declared ranges. ``parts`` maps each symbol to the expression it stands for.
 
     `closed` maps a symbol to another one whose declared range contains its ends, too.
 

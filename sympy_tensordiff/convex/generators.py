@@ -184,8 +184,10 @@ class Generators:
         return range_of_values(node.func)
 
     def _range_in_half_period(self, argument: Expr, shift: Expr) -> Interval | None:
-        """Return an `Interval` that contains the angle's sine ``sin(argument + shift)``, but only if the angle stays
-        between two neighbouring zeros of the sine, so that the sign is known. Otherwise return None.
+        """Return an `Interval` that contains all values of ``sin(argument + shift)``, if the angle is known to stay
+        between two neighbouring zeros of the sine; else None.
+
+        The sign of the sine is then known.
         """
         form = sympy.expand(self.form(argument))
         moving = [g for g in form.free_symbols if not self.sources[g].is_number]
@@ -281,9 +283,10 @@ class Generators:
         return symbol
 
     def _form_of_exponential(self, argument: Expr) -> Expr:
-        """Return ``exp(argument)`` as a product of powers of generators, which are symbols for exponentials: ``g**2*h``
-        for ``exp(2*x - y)``, with g for ``exp(x)`` and h for ``exp(-y)``. An argument of more than two terms gets one
-        generator for the whole polynomial.
+        """Return ``exp(argument)`` as a product of powers of symbols that stand for exponentials (generators):
+        ``g**2*h`` for ``exp(2*x - y)``, with g for ``exp(x)`` and h for ``exp(-y)``.
+
+        An argument of more than two terms gets one generator for the whole polynomial.
         """
         factors = []
         terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(argument))]

@@ -40,8 +40,7 @@ def terms_of_pieces(
     curvature: int,
 ) -> list[ProofTerm]:
     """Return the terms of a proof that ``scalar``, a piecewise function of one inner scalar, is convex (``curvature``
-    1) or concave (-1). Raise `SignUnknown` if there is no proof. ``slope`` returns the derivative of a scalar in a
-    fixed direction, ``terms`` its proof terms.
+    1) or concave (-1). Raise `SignUnknown` if there is no proof.
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -77,8 +76,9 @@ def _terms_of_decomposition(
     curvature: int,
 ) -> list[ProofTerm]:
     """Return the proof terms that a piecewise function of one scalar, the decomposition ``outer``, is convex
-    (``curvature`` 1) or concave (-1); raise `SignUnknown` if this is not proved. ``slope(scalar)`` is a directional
-    derivative, ``terms(scalar, curvature)`` the proof terms of an inner scalar.
+    (``curvature`` 1) or concave (-1). Raise `SignUnknown` if this is not proved.
+
+    ``slope(scalar)`` is a directional derivative, ``terms(scalar, curvature)`` the proof terms of an inner scalar.
     """
     ((symbol, part),) = outer.parts.items()
     is_inner = bool(outer.inner)
@@ -152,8 +152,9 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
     """Return ``(decomposition, c*part)`` if the function in ``outer`` depends on ``part`` only by ``c*part``, for a
-    factor c of unknown sign; the new function has this argument. Else return ``(outer, part)``. ``symbol`` represents
-    ``part`` in the function.
+    factor c of unknown sign: a new function of this argument. Else return ``(outer, part)``.
+
+    ``symbol`` represents ``part`` in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)
@@ -164,9 +165,10 @@ def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr)
 
 
 def _smooth_intervals(signs: Signs, outer: Decomposition, symbol: Expr, range_of_part: Interval) -> list[_Piece]:
-    """Split the values of ``symbol`` into intervals, in ascending order, on which the function in ``outer`` is smooth:
-    no condition and no sign of an absolute value changes. The first and the last interval end at the bounds in
-    ``range_of_part``.
+    """Split the values of ``symbol`` into intervals, in ascending order, in which the function in ``outer`` is smooth:
+    no condition and no sign of an absolute value changes.
+
+    The first and the last interval end at the bounds in ``range_of_part``.
 
     They end at infinity if there is no bound, or if it is not proved which breakpoints are inside.
     """
@@ -197,9 +199,9 @@ def _make_interval(signs: Signs, low: Expr | None, high: Expr | None) -> _Piece:
 
 
 def _breakpoints(signs: Signs, function: Expr, symbol: Expr) -> set[Expr]:
-    """Return the values of ``symbol`` at which a condition in ``function`` changes or an absolute value has its kink,
-    as expressions. Raise `SignUnknown` if such a condition or argument is not affine in ``symbol``, or ``signs`` cannot
-    find the sign of its slope.
+    """Return the values of ``symbol`` at which a condition in ``function`` changes or an absolute value has its kink.
+    Raise `SignUnknown` if such a condition or argument is not affine in ``symbol``, or if ``signs`` cannot find the
+    sign of its slope.
     """
     found = set()
     for border in _border_expressions(function):

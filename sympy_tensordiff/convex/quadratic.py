@@ -54,9 +54,10 @@ def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Ex
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return, as one expression, ``value(a)`` for the argument ``a`` that attains the maximum or minimum ``node``: the
-    sum, over all arguments, of a `Piecewise` that is ``value(a)`` where ``a`` attains it, else 0. Where several
-    arguments attain it, their values are added.
+    """Return an expression with the value ``value(a)``, where ``a`` is the argument that attains the maximum or minimum
+    ``node``. If several arguments attain it, their values are added.
+
+    It is the sum, over all arguments, of a `Piecewise` that is ``value(a)`` where ``a`` attains the extremum, else 0.
     """
     if isinstance(node, IndexedMax | IndexedMin):
         body = node.args[0]
@@ -95,8 +96,9 @@ class SummedProduct(NamedTuple):
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
     """Return the second derivative of ``scalar``, a sum of products, along ``directions`` in a visibly nonnegative form
-    (`GramForm`), such as ``2*sum(w*B**2)`` for ``sum(w*B*B')``. None unless the product is invariant under some
-    exchange of indices.
+    (`GramForm`), such as ``2*sum(w*B**2)`` for ``sum(w*B*B')``.
+
+    None unless the product is invariant under some exchange of indices.
 
     Examples
     --------
@@ -134,8 +136,10 @@ def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
     """Yield visibly nonnegative formulas (`GramForm`) of the second derivative, along ``directions``, of a product
-    summed over ``limits``: one for each exchange of indices that extends ``start`` and leaves the product unchanged.
-    Its factors are the variables ``ends``, at most one entry of an inverse (``cores``), and others (``rest``).
+    summed over ``limits``. There is one for each suitable exchange of indices that leaves the product unchanged.
+
+    The exchanges extend ``start``. The factors of the product are the variables ``ends``, at most one entry of an
+    inverse (``cores``), and others (``rest``).
     """
     ranges = {i: (low, high) for i, low, high in limits}
     for exchange in _index_exchanges(start, ends, list(ranges)):
@@ -280,9 +284,10 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split a summed product such as ``x[i]*M[i, j]*x[j]`` into two halves that the index mapping ``exchange`` maps to
-    each other, and entries that link them. ``limits`` are the ranges of its indices; ``ends``, ``rest`` and ``cores``
-    its factors. None if there are no halves.
+    """Split a summed product such as ``x[i]*M[i, j]*x[j]`` into two halves that become each other if the indices are
+    mapped by ``exchange``, and entries that link them. None if there are no such halves.
+
+    ``limits`` are the ranges of its indices; ``ends``, ``rest`` and ``cores`` its factors.
     """
     moved_indices = {a for a, b in exchange.items() if a != b}
     links = [f for f in rest if isinstance(f, TensorEntry) and _links_both_ends(f, exchange)]
@@ -322,9 +327,11 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of ``found`` along ``directions`` as a `GramForm`, a formula that is visibly not
-    negative. ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in indices
-    that ``exchange`` swaps. ``cores`` has the entry of an inverse among the factors, if any.
+    """Return the second derivative of the product ``found`` along ``directions`` as a `GramForm`, a formula that is
+    visibly not negative.
+
+    ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in indices that
+    ``exchange`` swaps. ``cores`` has the entry of an inverse among the factors, if any.
     """
     half = sympy.Mul(*(_differentiate_factor(f, directions) for f in found.half))
     if cores:
@@ -349,8 +356,9 @@ def _matrix_fractional_form(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], core: Expr, half: Expr
 ) -> GramForm:
     """Return the second derivative of the product ``found``, ``w*b' inv(M) b``, as ``2*w*r' inv(M) r`` with ``r = v - V
-    inv(M) b``. `directions` has the derivatives v of b and V of M. ``core`` is the entry of ``inv(M)``, ``half`` is v;
-    ``exchange`` swaps the indices of both b.
+    inv(M) b``. Here v and V are the derivatives of b and M, given by `directions`.
+
+    ``core`` is the entry of ``inv(M)``, ``half`` is v; ``exchange`` swaps the indices of both b.
 
     Indices of links stay outside the residual, which is one vector for each of their values.
     """

@@ -69,9 +69,8 @@ class ConvexityRules:
         return result
 
     def _terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Prove that ``scalar`` is convex (``curvature`` 1) or concave (-1) by the rule for its outermost operation,
-        and return the terms of the proof, [] if ``scalar`` is affine. Raise `SignUnknown` if the rule does not prove
-        it.
+        """Return the terms of a proof that ``scalar`` is convex (``curvature`` 1) or concave (-1), by the rule for its
+        outermost operation; [] if ``scalar`` is affine. Raise `SignUnknown` if the rule does not prove it.
         """
         if self.variables.degree(scalar) < 2:
             return []
@@ -123,8 +122,9 @@ class ConvexityRules:
 
     def apply_merged_sum(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
         """Return the proof terms that the sum ``scalar`` is convex (``curvature`` 1) or concave (-1), after merging the
-        sums over equal ranges in it. Raise `RuleDoesNotApply` if there is nothing to merge. Law: ``sum(f) + sum(g)`` is
-        ``sum(f + g)``, which may be convex although f is not.
+        sums over equal ranges in it. Raise `RuleDoesNotApply` if there is nothing to merge.
+
+        Law: ``sum(f) + sum(g)`` is ``sum(f + g)``, which may be convex although f is not.
 
         >>> import sympy_tensordiff as td
         >>> n, = td.indices("n,")
@@ -169,8 +169,9 @@ class ConvexityRules:
 
     def _terms_of_composition(self, scalar: Expr, curvature: int, outer: Decomposition) -> list[ProofTerm]:
         """Return proof terms that ``scalar`` is convex (``curvature`` 1) or concave (-1), from ``outer``, which writes
-        it as a function of other scalars. The second derivative is written as sums of squares or, if that fails,
-        bounded by Cauchy-Schwarz.
+        it as a function of other scalars.
+
+        The second derivative is written as sums of squares or, if that fails, bounded by Cauchy-Schwarz.
         """
         require("rule", self.variables.degree(outer.function) == 0, "{} has no rule", scalar)
         symbols = (*outer.affine, *outer.inner)
@@ -192,8 +193,9 @@ class ConvexityRules:
             return self._cauchy_schwarz(second, symbols, slopes, outer)
 
     def _enter_domain(self, outer: Decomposition) -> None:
-        """Declare the ranges of the scalars that are arguments of the function ``outer``, so that signs can be proved.
-        A scalar of unknown range that is a visibly nonnegative quadratic form gets the range of all numbers >= 0.
+        """Declare, in ``self.signs``, the ranges of the scalars that are arguments of the function ``outer``, so that
+        signs can be proved. A scalar of unknown range that is a visibly nonnegative quadratic form gets the range of
+        all numbers >= 0.
         """
         ranges = {}
         for symbol, node in outer.parts.items():
@@ -210,9 +212,10 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Apply the chain rule to one inner function: return the proof terms of the scalar for which ``symbol`` stands
-        in ``outer``, multiplied by ``slope``, the derivative of ``outer`` with respect to ``symbol``. For a negative
-        slope they are the terms for the opposite curvature, multiplied by ``-slope``.
+        """Return the proof terms of the inner function ``symbol`` of ``outer``, multiplied by the absolute value of
+        ``slope``, the derivative of ``outer`` with respect to ``symbol`` (chain rule).
+
+        For a negative slope they are the terms for the opposite curvature; for a slope of 0 there are none.
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
@@ -228,9 +231,10 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return the quadratic form ``d' G d`` of the symmetric ``matrix`` G as multiples of squares, by pivoting, as
-        proof terms. Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces. Raise `SignUnknown` if a
-        pivot may be negative.
+        """Return proof terms that write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of
+        squares, found by pivoting. Raise `SignUnknown` if a pivot may be negative.
+
+        Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces.
 
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.
@@ -270,9 +274,11 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return proof terms for ``outer``, a function ``g`` of sums ``s = sum(h(x))``, by the Cauchy-Schwarz
-        inequality: the curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives
-        of ``g``. ``slopes`` are its first derivatives with respect to ``symbols``.
+        """Return proof terms, by the Cauchy-Schwarz inequality, for ``outer``, a function ``g`` of sums ``s =
+        sum(h(x))``: the curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives
+        of ``g``.
+
+        ``slopes`` are its first derivatives with respect to ``symbols``.
 
         ``(sum(h'*z))**2 <= R*sum(h''*z**2)`` with ``R = sum(h'**2/h'')``.
 
@@ -385,8 +391,10 @@ class ConvexityRules:
     # ---------------------------------------------------------------- quadratic forms and matrices
 
     def apply_gram_form(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return the proof terms that a sum of products is convex (``curvature`` 1) or concave (-1) because it is a
-        square in disguise, such as ``x @ A @ A.T @ x`` (a Gram form). Raise `RuleDoesNotApply` for any other scalar.
+        """Return the proof terms that the sum of products ``scalar`` is convex (``curvature`` 1) or concave (-1)
+        because it is a square in disguise, such as ``x @ A @ A.T @ x`` (a Gram form). Raise `RuleDoesNotApply` for any
+        other scalar.
+
         Law: ``sum(w*B*B')`` is a square if an exchange of indices maps ``B`` to ``B'``, and ``w >= 0``.
 
         >>> import sympy_tensordiff as td
@@ -452,9 +460,10 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``, which ``symbol`` represents. ``outer``
-    has the function h and its argument a. None if ``h''`` is 0 or its sign is not known; raise `SignUnknown` if the
-    ratio ``sum(h'**2/h'')`` has no suitable form.
+    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``; None if ``h''`` is 0 or its sign is not
+    known. Raise `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
+
+    ``symbol`` represents the sum in a larger formula; ``outer`` has the function h and its argument a.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds
@@ -481,11 +490,11 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` such that ``h'**2/h'' == c*h + d``, for the derivatives ``first`` (h') and ``second`` (h'')
-    with respect to ``part``. None unless c and d are independent of ``part`` and ``indices``, and d is 0 if ``count``,
-    the number of summands, depends on ``indices``.
+    """Return ``(c, d)`` such that ``h'**2/h'' == c*h + d``, for the derivatives ``first`` (h') and ``second`` (h'') of
+    h with respect to ``part``; None if there are none.
 
-    None, too, if ``second`` has too many operations.
+    c and d must be independent of ``part`` and ``indices``, and d must be 0 if ``count``, the number of summands,
+    depends on ``indices``. None, too, if ``second`` has too many operations.
     """
     if second.count_ops() > MAX_EXACT_OPERATIONS:
         return None

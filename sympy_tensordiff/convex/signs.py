@@ -166,8 +166,7 @@ class Signs(Generators):
 
     def _sign_by_coefficients(self, factor: Expr) -> str | None:
         """Return the sign of the polynomial `factor` (">", ">=", "<" or "<=") if all its coefficients agree once each
-        bounded variable is replaced by its distance from the bound; else None. For ``x > 1``, ``x - 1`` is this
-        distance, so it is positive.
+        bounded variable is replaced by its distance from the bound, such as ``x - 1`` for ``x > 1``; else None.
 
         Variables without bounds may have even exponents only.
         """
@@ -243,9 +242,10 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor``, such as ">=", if it follows from the value at one point and from the slope: a
-        function that is positive at 0 and grows stays positive. The point is 0 or an end of the range of ``g``, a
-        symbol. None without such a proof.
+        """Return the sign of ``factor``, such as ">=", if its value at one point and its slope prove it: a function
+        that is positive at 0 and grows stays positive. Return None without such a proof.
+
+        The slope is that with respect to the symbol ``g``, and the point is 0 or an end of its range.
         """
         if not any(g in self._in_terms_of(g, other).free_symbols for other in factor.free_symbols - {g}):
             return None
@@ -283,8 +283,10 @@ class Signs(Generators):
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return the value of the rational function ``form`` where the symbol ``g`` has the value ``end``. None if it
-        has no value there, or if a symbol in it that depends on ``g`` is irrational there.
+        """Return the value of the rational function ``form`` where the symbol ``g`` has the value ``end``; None if it
+        has no value there.
+
+        None, too, if a symbol in it that depends on ``g`` is irrational there.
         """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}

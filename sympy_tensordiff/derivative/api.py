@@ -52,7 +52,7 @@ def vjp(T: Scalar, wrt: Expression | Variables, cotangent: Scalar) -> Any:
 
 @explained
 def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
-    """The pullback of ``cotangent``: ``sum(cotangent * dT/dwrt)`` over all axes of ``T``.
+    """Return the pullback of ``cotangent`` through ``T``: ``sum(cotangent * dT/dwrt)`` over all axes of ``T``.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _pullbacks_with_scans(value: Any, cotangent: Any, variables: Sequence[Any]) 
 
 @explained
 def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scalar]) -> Any:
-    """The pushforward of ``tangent``: ``sum(dT/dwrt * tangent)`` over all axes of ``wrt``.
+    """Return the pushforward of ``tangent`` through ``T``: ``sum(dT/dwrt * tangent)`` over all axes of ``wrt``.
 
     Parameters
     ----------
@@ -503,8 +503,9 @@ def _lifted_variable(value: Any, wrt: Any) -> Any:
 
 def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
     """Return the derivatives `parts`, one per variable, in the form of `wrt`: a tuple if `wrt` is one, else a single
-    derivative. It is a SymPy matrix if the variable and all of `given`, the user's other arguments, are in SymPy's
-    notation.
+    derivative.
+
+    It is a SymPy matrix if the variable and all of `given`, the user's other arguments, are in SymPy's notation.
     """
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
@@ -542,8 +543,9 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
     """Return the `Differentiation` (the graph and the known constraints) of the scalar `s` with respect to the
-    variables `by`. `also` are further inputs, such as a direction. If `s` is a tensor, raise `ShapeError` with
-    ``name``, the name of the public function.
+    variables `by`. Raise `ShapeError` with ``name``, the name of the public function, if `s` is a tensor.
+
+    `also` are further inputs, such as a direction.
     """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):

@@ -401,7 +401,7 @@ class Derivatives(tuple[Any, ...]):
 
     @property
     def flat(self) -> list[Any]:
-        """The derivatives in one list; the rows of a Hessian follow one another."""
+        """The derivatives in one flat list, with the rows of a Hessian one after another."""
         return [part for row in self for part in (row if isinstance(row, Derivatives) else (row,))]
 
     def _repr_latex_(self) -> str:

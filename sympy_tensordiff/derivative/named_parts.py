@@ -141,7 +141,7 @@ def cse(
 
 
 def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> CommonParts:
-    """Return the common parts of the expressions ``operands`` with scans (loops over time). A scan becomes a part if it
+    """Return the common parts of the expressions ``operands``, in which a scan (a loop over time) becomes a part if it
     occurs more than once, or has a name in ``named``. The steps inside of scans are unchanged.
     """
     scans: dict[Any, None] = {}  # each after those in its sequences and initial values
@@ -256,8 +256,8 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """Return the key of the subexpression `node` in the common subexpressions `parts`. The user wrote it as `expr` and
-    calls it `name`. Raise `ArgumentError` if it cannot have a name, or if `name` is in `taken`.
+    """Return the key of the subexpression `node`, which the user wrote as `expr` and calls `name`, in the common
+    subexpressions `parts`. Raise `ArgumentError` if it cannot have a name, or if `name` is in `taken`.
     """
     found = parts.find(node)
     if found is None:
@@ -275,8 +275,8 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
     order: dict[TensorSymbol, None] = {}
 
     def below(symbol: TensorSymbol) -> list[TensorSymbol]:
-        """Return the symbols in the definition of `symbol` that ``defined``, of the outer function, defines, too,
-        sorted by name.
+        """Return the symbols in the definition of `symbol` that are themselves defined in ``defined``, a dictionary of
+        the enclosing function, sorted by name.
         """
         return sorted((s for s in defined[symbol].free_symbols if s in defined), key=str)
 

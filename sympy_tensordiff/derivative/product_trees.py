@@ -98,8 +98,9 @@ def leave_one_out(
 
 def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
     """Return the tangent of the product `tree` by the product rule: the sum of products in which one operand is
-    replaced by its tangent. The result has the axes of the tree, then those of the directions, whose labels are
-    ``outer``.
+    replaced by its tangent.
+
+    The result has the axes of the tree, then those of the directions, whose labels are ``outer``.
 
     `tangents` has the node and labels of each operand's tangent, None for zero; the labels are those of the operand
     followed by `outer`, the axes of the directions.

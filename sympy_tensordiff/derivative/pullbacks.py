@@ -53,9 +53,11 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
-    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope. If the slope may be infinite,
-    `rule` is applied to the branches of selects and the bodies of guards in the cotangent, so that a cotangent of 0
-    stays exactly 0. With `certain`, the slope is known to be finite.
+    """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope, so that a cotangent of 0 stays
+    exactly 0 even if the slope is infinite.
+
+    For this, `rule` is applied to the branches of selects and the bodies of guards in the cotangent. With `certain`,
+    the slope is known to be finite, and this is not needed.
 
     Of a table that is read, only some entries may matter: the guards of several reads select these.
     """
@@ -66,8 +68,8 @@ def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], N
 
 
 def _is_guarded(node: Node) -> bool:
-    """Whether `node` is an addition of guarded terms only, ``[c]*x + [d]*y``, or a product with such a factor, or a sum
-    over such terms.
+    """Return whether `node` is an addition of guarded terms only, such as ``[c]*x + [d]*y``. A product also counts if
+    one of its factors is such an addition, and a sum over indices if its body is.
     """
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))
@@ -130,8 +132,8 @@ def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """Return the cotangent of the base (`position` 0) or exponent (1) of the power `node`: D a**b / d a = b a**(b - 1),
-    D a**b / d b = a**b log a. Raise `UnsupportedError` for the exponent of a negative number.
+    """Return the cotangent of the base (`position` 0) or of the exponent (1) of the power `node`, a**b: `cotangent`
+    times ``b*a**(b - 1)`` or ``a**b*log(a)``. Raise `UnsupportedError` for the exponent of a negative number.
     """
     base, exponent = node.args
     if position == 1 and base.op == "const" and base.data <= 0:
@@ -262,8 +264,8 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     others = [a for a in node.args if a.op != "const" and a is not mine]
 
     def beyond(a: Node, b: Node) -> Node:
-        """Return the condition that `a` is beyond `b` in an extremum, so that it replaces `b`: ``a > b`` if the
-        differentiated node is a maximum, ``a < b`` if it is a minimum.
+        """Return the condition under which `a` takes the place of `b` as the extremum: ``a > b`` if the node that is
+        differentiated is a maximum, ``a < b`` if it is a minimum.
         """
         return graph.compare("lt", *((b, a) if node.data is sympy.Max else (a, b)))
 

@@ -90,7 +90,7 @@ class Pushforward:
         return self.graph.add(parts)
 
     def _select(self, node: Node) -> Recursion[Node]:
-        """Return the select between the tangents of both branches."""
+        """Return the tangent of the select `node`: the select between the tangents of both branches."""
         condition, value, otherwise = node.args
         value = yield self._visit(value)
         otherwise = yield self._visit(otherwise)
@@ -137,8 +137,8 @@ class Pushforward:
         return self.graph.sum(variables, rows, self.graph.mul((tangent, others)))
 
     def _call(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of a function call ``f(a, b)`` by the chain rule. The logarithm of a product is
-        differentiated factor by factor: ``D log(a*b) = D log(a) + D log(b)``.
+        """Return the tangent of the function call `node`, such as ``f(a, b)``, by the chain rule. The logarithm of a
+        product is differentiated factor by factor: ``D log(a*b) = D log(a) + D log(b)``.
 
         The same holds for `mul` and `pow`; other functions have their slopes.
         """
@@ -174,8 +174,8 @@ class Pushforward:
         return self._entry(table, node.data)
 
     def _comprehension(self, node: Node) -> Recursion[Node]:
-        """Return the tangent of a comprehension: the comprehension of its body's tangent, or the scalar zero if that is
-        0.
+        """Return the tangent of the comprehension `node`: the comprehension of its body's tangent, or the scalar zero
+        if that is 0.
         """
         variables, _, body = self._open(node)
         entry = yield self._visit(body)

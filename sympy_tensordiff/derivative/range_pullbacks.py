@@ -38,8 +38,10 @@ def share_among_ties(graph: Graph, node: Node, body: Node, cotangent: Node) -> N
 
 
 def _where_equal(graph: Graph, value: Node, node: Node, result: Node) -> Node:
-    """Return `result` where `value` equals `node`, 0 elsewhere. If `value` is given by cases, the value of each case is
-    compared under the conditions of the case.
+    """Return an expression that is `result` where `value` equals `node` and 0 elsewhere. The derivative of a maximum
+    `node` uses it, since only the values that equal the maximum contribute.
+
+    If `value` is given by cases, the value of each case is compared under the conditions of the case.
 
     Where the indices are known, so is which of them it is: a kernel compares the entry in an array of such values.
     """
@@ -83,9 +85,8 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return a product of factors ``body(j)`` of ``Prod_j body(j)`` over the range ``rows``: those before (`sign` -1)
-    or after (1) the factor at the indices `variables`. Its indices j have the same first `level` indices as
-    `variables`, and a different next one.
+    """Return the product of ``body(j)`` over those index tuples j in the range ``rows`` that come before (`sign` -1) or
+    after (1) the tuple `variables`, with the same first `level` indices and a different next one.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

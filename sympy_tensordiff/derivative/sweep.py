@@ -175,8 +175,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
 
         def rule(part: Node) -> Node:
-            """Apply the pullback rule of the enclosing method's ``node`` to `part`, a branch or term of its cotangent.
-            Return the contribution to the cotangent of the argument at ``position``.
+            """Return the contribution to the cotangent of the argument at ``position`` of the enclosing method's
+            ``node``, by its pullback rule, if `part` is the cotangent of ``node``, or a branch or term of it.
             """
             return pull(self.graph, node, part, position)
 
@@ -196,9 +196,10 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._add_cotangent(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If ``x`` is the result of an operation on whole
-        tensors, add the cotangent to the formula of the entry instead. ``rows`` are the constraints under which it is
-        read.
+        """Record ``cotangent`` as a contribution of the read `node`, ``x[i]``, to the cotangent of the tensor ``x``. If
+        ``x`` is the result of an operation on whole tensors, add it to the cotangent of the entry's formula instead.
+
+        ``rows`` are the constraints under which the entry is read.
 
         Raises `UnsupportedError` for a matrix function that depends on an index around it.
         """
@@ -296,11 +297,11 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return ``(constraints, cotangent)``: a contribution ``cotangent`` of `node`, which the constraints ``rows``
-        restrict, summed over all indices that do not occur in `node`. None if the sum may be empty where `node` is
-        undefined, since such points must stay excluded.
+        """Return ``(constraints, cotangent)``: the contribution ``cotangent`` to the cotangent of `node`, summed over
+        all indices that do not occur in `node`, and the constraints on the other indices.
 
-        A contribution without result stays inside of its sum.
+        ``rows`` are the constraints on all indices. None if the sum may be empty where `node` is undefined, since such
+        points must stay excluded. A contribution without result stays inside of its sum.
         """
         used = cotangent.free | atoms_in(rows)
         dropped = self._in_elimination_order(used - node.free)

@@ -55,9 +55,11 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, cotangent)`` for the operands of the einsum `node` that depend on a leaf (``is_active``). The
-    cotangent is the einsum of `cotangent`, whose `prefix` leading axes are ``P``, and the other operands:
-    ``Pik,jk->Pij`` for the first operand of ``ij,jk->ik``. With `certain`, the operands are known to be finite.
+    """Yield ``(operand, its cotangent)`` for each operand of the einsum `node` that depends on a variable
+    (``is_active``). The cotangent is the einsum of `cotangent` with the other operands: ``ik,jk->ij`` for the first
+    operand of ``ij,jk->ik``.
+
+    The `prefix` leading axes of `cotangent` stay in front. With `certain`, the operands are known to be finite.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -99,8 +101,8 @@ def _leave_one_out(
     )
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
-        """Return the einsum of the cotangent `given` and the operands `others`, each a node with its labels, with the
-        result labels `output`. The labels have the extents of the product that the enclosing function differentiates.
+        """Return the einsum of the cotangent `given` and the labelled operands `others`, with the result labels
+        `output`. The enclosing function's ``extents`` has the extents of all labels.
         """
         return contraction(graph, given, others, output, extents, certain=certain)
 
@@ -126,9 +128,10 @@ def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
-    """Return the cotangent of a matrix X, given the `cotangent` of its cofactors ``cof(k, X)``: it is contracted with
-    their derivative, ``cof(k + 1, X)``. The first `prefix` axes of both cotangents are those of the differentiated
-    value.
+    """Return the cotangent of a matrix X, given the `cotangent` of its cofactors ``cof(k, X)``, the result of `node`:
+    contracted with their derivative, ``cof(k + 1, X)``.
+
+    The first `prefix` axes of both cotangents are those of the differentiated value.
     """
     outer = axes_of(prefix)
     own = tuple(range(len(node.shape)))
@@ -162,9 +165,11 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(argument, cotangent)`` for each argument of the element-wise `node` that depends on a variable, as
-    ``is_active`` says. The cotangent of ``a`` in ``f(a, b)`` is `cotangent` times ``df/da``, summed over the entries if
-    ``a`` is a scalar. `prefix` is the number of additional leading axes of cotangents; with `certain`, slopes are
+    """Yield ``(argument, its cotangent)`` for each argument of the element-wise `node` that ``is_active`` accepts. The
+    cotangent is `cotangent` times the derivative of `node` with respect to this argument, summed over the entries if it
+    is a scalar.
+
+    `prefix` is the number of additional leading axes of cotangents; with `certain`, the derivatives are known to be
     finite.
     """
     own = tuple(range(len(node.shape)))
@@ -180,8 +185,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, if ``part`` is
-            the cotangent of this node. ``part`` may also be one branch or term of the whole cotangent.
+            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, given ``part``,
+            the cotangent of this node or one branch or term of it.
             """
             return pull(graph, node, part, position)
 

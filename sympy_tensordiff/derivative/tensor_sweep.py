@@ -50,9 +50,10 @@ class TensorSweep(ReverseSweep[Node]):
     def start(
         self, root: Node, cotangent: Node, prefix: Shape = (), numbers: Container[Node] | None = None
     ) -> TensorSweep:
-        """Run the sweep from `root` and return it. `cotangent` has the shape ``prefix + root.shape``; `prefix` is ()
-        for a gradient, and the shape of the value for a Jacobian. `numbers` are the nodes known to be finite where
-        `root` is finite (None: a new `FiniteNodes`).
+        """Run the reverse sweep from `root`, whose cotangent is `cotangent` of the shape ``prefix + root.shape``, and
+        return the sweep. `prefix` is () for a gradient, and the shape of the value for a Jacobian.
+
+        `numbers` are the nodes known to be finite where `root` is finite (None: a new `FiniteNodes`).
         """
         self._prefix = prefix
         self._numbers = FiniteNodes(self.graph, root) if numbers is None else numbers
@@ -99,8 +100,10 @@ class TensorSweep(ReverseSweep[Node]):
     # -------------------------------------------------------------- index notation
 
     def _entries(self, node: Node, cotangent: Node) -> None:
-        """Add what the formula `node`, a scalar or comprehension, contributes to the cotangents of the whole tensors in
-        it. A `Sweep` over the formula, from its entries and their cotangents, computes the contributions.
+        """Add the contributions of `node`, a scalar or comprehension given by a formula, to the cotangents of the whole
+        tensors in the formula.
+
+        A `Sweep` over the formula, from its entries and their cotangents, computes the contributions.
         """
         graph = self.graph
         variables: tuple[int, ...] = ()

@@ -40,8 +40,10 @@ class ThroughNames:
         self._taken = names_in([value, *others])
 
     def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
-        """Return the cotangents of `variables` for the ``cotangent`` of the expression. The cotangent of a named part
-        is completed first, from all uses of the part, and then propagated through its definition once.
+        """Return the cotangents of `variables` for the ``cotangent`` of the expression.
+
+        The cotangent of a named part is completed first, from all uses of the part, and then propagated through its
+        definition once.
         """
         found: dict[Any, list[Any]] = {}
         results: dict[Any, Any] = {}
@@ -90,7 +92,9 @@ class ThroughNames:
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
         """Return a list of the tangent of `value`, or of None if it is 0. ``moves`` maps each variable to a list of
-        tangents, whose sum is its tangent. ``written(work, [node])`` converts the node of the tangent to an expression.
+        tangents, whose sum is its tangent.
+
+        ``written(work, [node])`` converts the node of the tangent to an expression.
 
         The node is one of ``work``, a new `Differentiation`.
         """
@@ -128,8 +132,9 @@ def _pullbacks_where_nonzero(
     work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor
 ) -> list[Node]:
     """Return the cotangents of `leaves`, the variables of a named expression `definition`, given the `cotangent` of its
-    value; `work` differentiates it. Where the cotangent is 0, the results are exactly 0, even if the derivative is
-    infinite there.
+    value. Where the cotangent is 0, they are exactly 0, even if the derivative is infinite there.
+
+    `work` differentiates the expression.
 
     The cotangent is a name for an expression, which says under which conditions it is not 0. If it says so in a form
     that cannot be used, the expression replaces the name.
@@ -138,9 +143,10 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry of a named cotangent at the indices `variables`: a read of the name, under guards if it is
-        nonzero under a few conditions only. If the conditions cannot be written as guards, return the formula of the
-        entry.
+        """Return the entry of the enclosing function's cotangent, which has a name, at the indices `variables`: a read
+        of the name, under guards if it is nonzero under a few conditions only.
+
+        If the conditions cannot be written as guards, return the formula of the entry.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named

@@ -73,9 +73,10 @@ def pushforwards(values: Sequence[Any], moves: Mapping[Any, Any]) -> list[Any | 
 
 
 def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) -> Any:
-    """Apply the linear function `derivative` to each unit tensor of `shape` (one entry is 1, the others 0) and stack
-    the results along new first axes. If `derivative` maps a cotangent or tangent to its pullback or pushforward, the
-    result is the Jacobian.
+    """Return the results of the linear function `derivative` for each unit tensor of `shape` (one entry is 1, the
+    others 0), stacked along new first axes.
+
+    If `derivative` maps a cotangent or tangent to its pullback or pushforward, the result is the Jacobian.
 
     Each axis is a scan without states, over the rows of a unit matrix: all that depends on none of these rows is
     computed once.
@@ -163,9 +164,10 @@ def _sweep_back(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Propagate `cotangent` from `value` back to its `variables` and scans, without entering the scans. Append the
-    cotangent of each to its list in `found`. `known` maps expressions to variables that replace them in these
-    cotangents.
+    """Add to ``found`` the cotangents that `cotangent`, that of `value`, gives for its `variables` and scans, each to
+    the list of this variable or scan. The scans are not entered.
+
+    `known` maps expressions to variables that replace them in these cotangents.
     """
     leaves = _leaves(value, variables)
     if not leaves:
@@ -213,8 +215,9 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
     """Return the tangents of `scans`, the results of one recurrence (None for a tangent that is 0). `moving` maps each
-    variable to its tangent. The tangents are results of a new recurrence, with the tangents of the old states as
-    further states.
+    variable to its tangent.
+
+    The tangents are results of a new recurrence, with the tangents of the old states as further states.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences
@@ -418,8 +421,10 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _single_pair(self) -> tuple[Any, Any]:
-        """Return one ``(expression, cotangent)`` with the same pullback as all results of a step together: the only
-        result with its cotangent or, for several, the sum of each result times its cotangent, with the cotangent 1.
+        """Return one pair ``(expression, cotangent)`` with the same pullback as all results of a step together.
+
+        It is the only result with its cotangent or, for several, the sum of each result times its cotangent, with the
+        cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]

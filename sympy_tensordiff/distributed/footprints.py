@@ -66,9 +66,10 @@ def _affine_or_none(expr: Any) -> Affine | None:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq") as a tuple of one item. Return () if
-    ``expr`` reads data or is not affine: a missing constraint can only enlarge the set of entries that a block is said
-    to read.
+    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq") as a tuple of one item; () if
+    ``expr`` reads data or is not affine.
+
+    A missing constraint can only enlarge the set of entries that a block is said to read.
     """
     form = _affine_or_none(expr)
     return () if form is None else (Constraint(kind, form),)
@@ -102,8 +103,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
     """Return the bodies of those reductions in ``expr`` that run over blocks, each with the constraints under which it
-    is evaluated; ``rows`` are those of ``expr`` itself. None if a term of ``expr`` has no such reduction. ``origins``
-    are the symbols for the first index of each block.
+    is evaluated. None if a term of ``expr`` has no such reduction.
+
+    ``rows`` are the constraints of ``expr`` itself, ``origins`` the symbols for the first index of each block.
     """
     stack, found = [(GuardedExpression(expr, rows, ()), origins)], []
     while stack:
@@ -189,9 +191,11 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
-    """Return the possible values of a remainder, maximum, minimum or absolute value, as pairs of an affine form and the
-    condition under which it is the value. None for a remainder that may wrap around more than once where the
-    constraints ``facts`` hold.
+    """Return the possible values of ``node``, a remainder, maximum, minimum or absolute value, as pairs of a form and
+    the condition under which it is the value.
+
+    None for a remainder whose dividend may be further than one modulus out of range where the constraints ``facts``
+    hold.
     """
     if not isinstance(node, sympy.Mod):
         values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
@@ -300,9 +304,10 @@ def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: i
 
 
 def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> ReadRanges:
-    """Return the ranges of tensor entries that ``read`` accesses while one block is computed, one range for each axis.
-    They are forms in the sizes and the first indices of the block. The indices ``outer`` vary within the block; the
-    constraints ``facts`` always hold.
+    """Return the ranges of tensor entries that ``read`` accesses while one block is computed, one range for each axis,
+    as forms in the sizes and the first indices of the block.
+
+    The indices ``outer`` vary within the block; the constraints ``facts`` always hold.
     """
     loops = {variable_name(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
@@ -330,11 +335,11 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
     """Return the bounds of ``target`` over all values of the variables ``loops`` that satisfy ``rows`` and ``facts``,
-    as a tuple with one item; () if there are none. If integers may not attain them, the tuple continues with the bounds
-    of the other variables, as inner loops.
+    as a tuple with one item; () if there are none.
 
-    If the projection is rational only, so that integers need not attain its ends, the inner loops follow. Congruences
-    and floors that no loop bound expresses are left out, which only enlarges the range.
+    If the projection is rational only, so that integers need not attain the bounds, the tuple continues with the bounds
+    of the other variables, as inner loops. Congruences and floors that no loop bound expresses are left out, which only
+    enlarges the range.
     """
     for own in (rows, [row for row in rows if row.kind != "mod" and not row.form.hidden()]):
         connected, before = {target}, set[str]()

@@ -66,9 +66,10 @@ class KernelInput(NamedTuple):
     """The symbol inside the kernel."""
 
     def slices(self, variables: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
-        """Return the part of an argument that a block reads, as one slice for each axis; None if it reads nothing. The
-        block is given by its index values ``variables``; ``shape`` is the argument's. Without ``exact``, the slices may
-        be too large.
+        """Return the part of an argument that a block reads, as one slice for each axis; None if it reads nothing.
+
+        The block is given by its index values ``variables``; ``shape`` is the argument's. Without ``exact``, the slices
+        may be too large.
         """
         nonempty = [ranges for read in self.ranges if (ranges := read.evaluate(variables, exact=exact)) is not None]
         if not nonempty:
@@ -159,8 +160,10 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return the set of coefficients of block origins in the ends of ``ranges``. Reads with equal sets move by the
-        same number of entries from block to block, so that one slice serves all of them.
+        """Return the set of coefficients with which the first indices of blocks occur in the ends of ``ranges``.
+
+        Reads with equal sets move by the same number of entries from block to block, so that one slice serves all of
+        them.
         """
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
@@ -185,8 +188,9 @@ class BlockKernel:
         self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], is_always_read: bool
     ) -> AxisSlice | None:
         """Return the slice of ``tensor`` along ``axis`` that contains all ``ranges`` of indices read there; None for
-        the whole axis. ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
-        Raise `UnsupportedError` if a range is unknown (None) and the axis is split.
+        the whole axis. Raise `UnsupportedError` if a range is unknown (None) and the axis is split into blocks.
+
+        ``split`` maps sizes to their blocks. ``is_always_read`` says that every block makes the reads.
         """
         extent = sympy.sympify(tensor.shape[axis])
         if None in ranges:
@@ -226,9 +230,10 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return ``new``, which is the node ``old`` with rebuilt arguments, as it is computed for one block: a read of
-        an argument becomes a read of its slice, and the index of a sum over a split range counts from the first index
-        of the block.
+        """Return ``new``, which is the node ``old`` with rebuilt arguments, as it is computed for one block.
+
+        A read of an argument becomes a read of its slice, and the index of a sum over a split range counts from the
+        first index of the block.
         """
         if old in self._input_of:
             one = self._input_of[old]
@@ -321,8 +326,10 @@ def _axis_constraints(part: PartialResult) -> Rows:
 
 
 def _expand_indices(old: Any, new: Any) -> Any:
-    """Return the entry ``new`` with its indices multiplied out, as ``x[2*i + 2]`` for ``x[2*(i + 1)]``, so that they
-    are recognised as affine; other nodes are unchanged. ``old``, the node that ``new`` replaces, is not used.
+    """Return the tensor entry ``new`` with its indices multiplied out, as ``x[2*i + 2]`` for ``x[2*(i + 1)]``, so that
+    they are recognised as affine. Return other nodes unchanged.
+
+    ``old``, the node that ``new`` replaces, is not used.
     """
     return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
 

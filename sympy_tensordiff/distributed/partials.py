@@ -75,8 +75,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
     """Return the recursive method ``walk`` as one that caches its results by its arguments (a decorator)."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
-        """Return the cached result of the enclosing function's method ``walk`` for the arguments `args`. If there is
-        none, call ``walk`` and cache its result.
+        """Return the cached result of ``walk``, the method of the enclosing function, for the arguments `args`. If
+        there is none, call ``walk`` and cache its result.
         """
         key = (walk, *args)
         if key not in self.memo:
@@ -123,9 +123,9 @@ class ResultSplitter:
         return axes, self._rename_bound_indices(expr.args[0] if ranges else expr).xreplace(fresh)
 
     def _number_index(self, index: Any, name: str, number: int) -> Expr:
-        """Return the index that replaces ``index``, made for the key ``(name, number)``. Equal keys give equal indices,
-        so that sums that differ only in index names become equal. If ``self.blocks`` has a block size for ``index``,
-        the new index gets it, too.
+        """Return a new index to replace ``index``, the same for equal pairs ``(name, number)``, so that sums that
+        differ only in index names become equal. If ``self.blocks`` has a block size for ``index``, the new index gets
+        it, too.
         """
         own = self.loops.named_indices.get(index, index.name)
         if own not in self.blocks:
@@ -182,9 +182,10 @@ class ResultSplitter:
         return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
 
     def _split_entry_cases(self, entry: Any, binders: tuple[IndexRange, ...]) -> Any:
-        """Return ``entry``, a read at a periodic or clamped index, as a choice between entries at affine indices. It is
-        unchanged if its tensor is not split into blocks, or if there is no such choice. ``binders`` are the index
-        ranges around it.
+        """Return ``entry``, a read at a periodic or clamped index, as a choice between entries at affine indices.
+        Unchanged if its tensor is not split into blocks, or if there is no such choice.
+
+        ``binders`` are the index ranges around it.
         """
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
         is_named = not self.loops.named_indices.keys().isdisjoint(entry.free_symbols)
@@ -274,9 +275,11 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Split the sum ``expr`` into terms that are summed over blocks: return a dictionary from sets of block loops
-        to the terms summed over these loops. ``binders`` and ``active`` are the ranges and block loops around ``expr``.
-        If it depends on only some of their split indices, an array of its own is computed first (a stage).
+        """Return a dictionary that splits the sum ``expr`` into terms that are summed over blocks: from sets of block
+        loops to the terms summed over these loops.
+
+        ``binders`` and ``active`` are the ranges and block loops around ``expr``. If it depends on only some of their
+        split indices, an array of its own is computed first (a stage).
         """
         own = self.loops.loops_for(expr.ranges(), binders, active)
         split = tuple(loop for loop in own if loop)
@@ -290,8 +293,9 @@ class ResultSplitter:
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
         """Return the product ``expr`` as a dictionary from sets of block loops to terms: ``expr`` is the sum of all
-        terms, each summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and the block
-        loops around ``expr``.
+        terms, each summed over the blocks of its loops.
+
+        ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
 
         One factor can be split, if it is the only sum with terms over blocks. A factor that cannot be split so is first
         computed as an array of its own (a stage).
@@ -312,9 +316,11 @@ class ResultSplitter:
 
     @memoise_walk
     def _replace_by_stages(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return ``expr`` with its outermost reductions over split ranges replaced by entries of arrays that are
-        computed before (stages), sums of exponentials by ``exp(M)`` times such an entry. ``binders`` are the index
-        ranges around ``expr``, and ``active`` the block loops around it.
+        """Return ``expr`` with each outermost reduction over a range that is split into blocks replaced by an entry of
+        an array that is computed before (a stage).
+
+        A sum of exponentials is replaced by ``exp(M)`` times such an entry. ``binders`` are the index ranges around
+        ``expr``, and ``active`` the block loops around it.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return expr
@@ -352,8 +358,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _stage_entry(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return the entry of a new array (a stage) by which the sum ``total`` is replaced. The array stores the sum
-        for all values of its free indices, whose ranges are among the ``binders`` around it.
+        """Return the entry of a new array (a stage) that replaces the sum ``total``. The array stores the sum for all
+        values of its free indices, whose ranges are among the ``binders`` around it.
         """
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}

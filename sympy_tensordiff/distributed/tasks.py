@@ -102,11 +102,12 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Add to the graph ``layer`` the tasks that reduce the partial results ``part`` of all ``blocks`` of ``kernel`` to
-    the chunks of the dask array ``name``. Return the key under which the result of each block is to be stored. ``run``
-    is the name of the kernel's tasks.
+    """Add to the Dask graph ``layer`` the tasks that combine the results of all ``blocks`` of ``kernel`` for ``part``
+    to the chunks of the array ``name``. Return a list with the key under which the result of each block is to be
+    stored.
 
-    ``chunks`` has the chunk sizes along each axis; ``run`` is part of the keys; ``dtype`` is that of the results.
+    ``run`` is the name of the kernel's tasks, which is part of the keys; ``chunks`` has the chunk sizes along each
+    axis; ``dtype`` is that of the results.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, block in enumerate(blocks):
@@ -146,7 +147,9 @@ def _add_reduction_tree(
 
 
 def count_tree_tasks(count: int) -> int:
-    """Return the number of tasks that reduce ``count`` partial results to one in a tree, a few at a time."""
+    """Return the number of tasks that reduce ``count`` partial results to one in a tree, in which each task combines at
+    most `MAX_FAN_IN` results.
+    """
     total = 0
     while count > 1:
         count = -(-count // MAX_FAN_IN)

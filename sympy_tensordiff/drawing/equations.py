@@ -60,8 +60,8 @@ class Formula(str):
 
 @explained
 def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = None, parts: bool | None = None) -> str:
-    r"""Return an expression, or several, as equations in LaTeX, without dollar signs. ``name`` is the left-hand side;
-    with ``parts``, common subexpressions get names, which are explained after the formula.
+    r"""Return ``expr``, one expression or several, as equations in LaTeX, without dollar signs. ``name`` is the
+    left-hand side; with ``parts``, common subexpressions get names, which are explained after the formula.
 
     Parameters
     ----------
@@ -255,8 +255,11 @@ def _ranges(exprs: Sequence[Any]) -> dict[Any, set[Any]]:
 
 
 def _equation(left: str | None, expr: Any, known: Collection[Any] = ()) -> tuple[str | None, str]:
-    """Return ``(left side, right side)`` in LaTeX. If ``left`` is a plain name, a comprehension is written entry by
-    entry, ``A_{i j} = ...``, with the ranges of indices that are not in `known`.
+    """Return ``(left side, right side)``, in LaTeX, of the equation that defines ``left`` as `expr`. A comprehension is
+    written entry by entry, ``A_{i j} = ...``, with the ranges of indices that are not in `known`.
+
+    A ``left`` that is not a plain name is put in parentheses before its subscripts. If it is None, there is no left
+    side, and `expr` is written as a whole.
     """
     expr = with_entries_written_out(expr)
     if left is None or not isinstance(expr, TensorComprehension):

@@ -161,11 +161,11 @@ class _LatticeAxes:
             self.axes.scatter(*zip(*positions, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
-        """Write `texts` next to their points, right (``side`` 1) or left (-1), and return True; write none and return
-        False if they do not fit. Points in ``large`` are drawn larger. ``slope`` is 1 if the line through the points
-        rises, else -1.
+        """Write `texts` next to their points, to the right (``side`` 1) or to the left (-1) of each, and return True.
+        Write none and return False if they do not fit.
 
-        The line through the points, which the texts avoid, has this slope.
+        Points in ``large`` are drawn larger. ``slope`` is 1 if the line through the points, which the texts avoid,
+        rises, else -1.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):

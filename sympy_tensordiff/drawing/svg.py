@@ -212,6 +212,7 @@ class Layout:
 
     def _align_nodes(self) -> None:
         """Move the nodes horizontally towards the mean position of their neighbours, layer by layer, in several sweeps.
+
         The first and the last sweep use the neighbours in both adjacent layers, the others those in one, in turn above
         and below.
         """

@@ -59,8 +59,9 @@ def tree_text(clusters: Sequence[Cluster]) -> str:
 
 def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
     """Return ``(lines, last number)``: the lines of the graph ``part`` as a tree of text, and the last number given to
-    a node. Nodes that are too deep are printed later, and get the numbers after ``count``, unless they have one
-    already.
+    a node.
+
+    Nodes that are too deep are printed later, and get the numbers after ``count``, unless they have one already.
     """
     lines: list[str] = []
     shown: set[int] = set()

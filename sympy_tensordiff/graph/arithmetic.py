@@ -334,8 +334,8 @@ class Arithmetic(NodeTable):
         return value if condition is None else self.select(condition, value, self.zero)
 
     def cases(self, value: Node) -> list[Node]:
-        """Return the terms of the sum `value`. A product with a factor that is a sum with guards is multiplied out, so
-        that each guard is in a term of its own.
+        """Return the terms of the sum `value`, each guard in a term of its own: a product with a sum that contains
+        guards is multiplied out, ``a*(b + [c]*d)`` into ``a*b`` and ``a*[c]*d``.
         """
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
@@ -420,7 +420,9 @@ def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> d
 
 def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, ...], tuple[Constraint, ...]]]:
     """Yield ``(rest, opposite)`` for each constraint in `rows` that has a negation: `rows` without it, and `rows` with
-    it negated. Guards under `rows` and under the opposite, with one body, merge to a guard under the rest.
+    it negated.
+
+    Guards under `rows` and under the opposite, with one body, merge to a guard under the rest.
     """
     for row in rows:
         negation = normalise(row.negation()) if row.kind != "eq" else None
@@ -464,8 +466,8 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition ``c`` of a select ``a if c else b`` in `term`, so that terms of a sum with the same
-    condition can be merged. None unless `term` is a small select, or the product of one with few other factors.
+    """Return the condition ``c`` of a small select ``a if c else b`` in `term`, which is the select or its product with
+    few other factors; else None. Terms of a sum with the same condition can then be merged.
 
     If a branch of the select is 0, there may be more factors.
     """

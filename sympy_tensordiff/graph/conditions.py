@@ -90,9 +90,10 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables) -> Any:
-        """Return a decision tree that equals the `Piecewise` with the branches `pairs`, ``(value, condition)``: it
-        decides by linear constraints on indices first, and leaves other conditions in the branches. `combinations` maps
-        nonlinear relations between indices to combinations of linear ones.
+        """Return a decision tree that equals the `Piecewise` with the branches `pairs`, tuples ``(value, condition)``.
+        It tests linear constraints on indices first; other conditions stay in the branches.
+
+        `combinations` maps nonlinear relations between indices to combinations of linear ones.
         """
         try:
             linearised = decided(pairs, combinations)
@@ -103,9 +104,10 @@ class ConditionReader(Applications):
     def _decide_some_indices(
         self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables
     ) -> Any:
-        """Return a decision tree for the branches `pairs` (value, condition) that tests some relations between indices
-        in advance; the others stay in the branches, since testing all takes too many cases. `combinations` maps
-        nonlinear relations to combinations of linear ones.
+        """Return a decision tree for the branches `pairs`, tuples ``(value, condition)``, that tests some relations
+        between indices first. The others stay in the branches, since testing all would take too many cases.
+
+        `combinations` maps nonlinear relations to combinations of linear ones.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """
@@ -131,8 +133,8 @@ class ConditionReader(Applications):
         return result
 
     def _index_literals(self, found: Iterable[Any], bound_variables: BoundVariables) -> list[Literal]:
-        """Return a `Literal` for each different relation in ``found`` that is a linear constraint on indices: the
-        relation as constraints, together with its negation. Other relations are left out.
+        """Return a `Literal` for each relation in ``found`` that is a linear constraint on indices: the relation as
+        constraints, together with its negation. Other relations, and repeated ones, are left out.
         """
         result: dict[Any, Literal | None] = {}
         for relation in found:
@@ -275,8 +277,9 @@ _EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
     """Solve the equation ``left == right`` for a maximum or minimum M in it, and return ``(value, M)``: ``(3*u/7 - 1,
-    M)`` for ``u == 7*M/3 + 7/3``. Return ``(left, right)`` unless ``value`` has the operations, numbers and tensors of
-    an operand of M.
+    M)`` for ``u == 7*M/3 + 7/3``.
+
+    Return ``(left, right)`` unless ``value`` has the operations, numbers and tensors of an operand of M.
 
     SymPy moves the numbers of an equation to one side when it rebuilds a `Piecewise`: ``Eq(3*u/7 - 1, M)`` becomes
     ``Eq(u, 7*M/3 + 7/3)``. Of floating point numbers only the first one holds exactly where ``M`` is ``3*u/7 - 1``.
@@ -310,7 +313,7 @@ def _skeleton(node: Node) -> set[Any]:
 
 
 def _is_extremum(node: Node) -> bool:
-    """Return whether a node is a maximum or minimum, of arguments or over indices."""
+    """Return whether `node` is a maximum or minimum, of several arguments or over indices."""
     return node.op in ("max", "min") or (node.op == "call" and node.data in (sympy.Max, sympy.Min))
 
 

@@ -84,8 +84,8 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, value)`` for the best way to replace several operands of the einsum `whole` by one known node
-    ``value``: their product is a key of ``contained``, and ``value`` the node there. None if that saves no operations.
+    """Return ``(einsum, value)`` for the cheapest way to replace several operands of the einsum `whole` by their
+    product, if ``contained`` has this product as a key; ``value`` is the node there. None if that saves no operations.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)
@@ -98,9 +98,11 @@ def _with_cheapest(
 
 
 def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> Iterator[tuple[list[Labelled], Node]]:
-    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by their product, if it
-    is a key of `contained`. ``operands`` are those of the einsum after the replacement, ``value`` is the node that
-    `contained` has for the product.
+    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by their product, if
+    `contained` has this product as a key.
+
+    ``operands`` are those of the einsum after the replacement, ``value`` is the node that `contained` has for the
+    product.
     """
     wanted = {frozenset(Counter(part.args).items()) for part in contained}
     sizes = {len(part.args) for part in contained}

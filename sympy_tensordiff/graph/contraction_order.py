@@ -254,7 +254,7 @@ class Products:
         return self.ranks[node]
 
     def _rank(self, node: Node) -> int:
-        """Return the number of outer products of which `node` is a sum; 0 if it is no such sum. ``self.ranks`` must
+        """Return the number of outer products of which `node` is a sum; 0 if it is not such a sum. ``self.ranks`` must
         contain the numbers of its arguments.
         """
         ranks = [self.ranks.get(arg, 0) for arg in node.args]

@@ -66,9 +66,10 @@ def _path_and_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int,
 
 @lru_cache(maxsize=16384)
 def _cheapest_path(number_of_operands: int, axes: tuple[tuple[tuple[int, ...], int], ...]) -> tuple[Path, int]:
-    """Return ``(path, multiplications)``: the cheapest known order to multiply three or more operands, as pairs of
-    operand numbers, and its cost; cached. ``axes`` has for each axis ``(owners, extent)``: the numbers of the operands
-    with this axis, and its length.
+    """Return ``(path, multiplications)`` for the cheapest known order to multiply three or more operands: pairs of
+    operand numbers, and the cost. The result is cached.
+
+    ``axes`` has for each axis ``(owners, extent)``: the numbers of the operands with this axis, and its length.
 
     The owners are counted from 1, in descending order, with a last 0 if the output has the axis.
     """

@@ -109,9 +109,10 @@ class Contractions(Arithmetic):
         return self._core_or_view(coefficient, factors, output, sizes)
 
     def _core_or_view(self, coefficient: Number, factors: Sequence[Operand], output: Labels, extents: Extents) -> Node:
-        """Return the einsum of `factors`, of which none is a view, as a product with its axes in a standard order. A
-        view around it, if needed, permutes the axes to `output`, repeats entries or multiplies by `coefficient`.
-        ``extents`` has the length of each label.
+        """Return the einsum of `factors` as a product with its axes in a standard order and, if needed, a view around
+        it, which permutes the axes to `output`, repeats entries or multiplies by `coefficient`.
+
+        None of `factors` is a view itself. ``extents`` has the length of each label.
         """
         inputs = tuple([tuple(labels) for _, labels in factors])
         shapes = tuple([node.shape for node, _ in factors])
@@ -191,7 +192,7 @@ class Contractions(Arithmetic):
         return node.data.coefficient, node.args[0] if data.is_identity else self._contraction_node(data, node.args)
 
     def with_operands(self, node: Node, operands: Sequence[Node]) -> Node:
-        """Return an einsum node with other operands of the same shapes."""
+        """Return the einsum `node` with the given `operands`, of the same shapes, in place of its own."""
         coefficient, inputs, output, extents = node.data
         return self.ein(coefficient, zip(operands, inputs, strict=True), output, dict(enumerate(extents)))
 

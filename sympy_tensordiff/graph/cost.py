@@ -146,7 +146,7 @@ class _CostCounter:
     def _count_operations(
         self, node: Node, enclosing: dict[Variable, Interval], inner: dict[Variable, Interval]
     ) -> None:
-        """Add the operations that compute all entries of `node` to the total, multiplied by the number of values of the
+        """Add to ``self.operations`` the number of operations that compute all entries of `node`, for all values of the
         indices around it. ``enclosing`` has the ranges of these indices; ``inner`` also has those that `node` binds.
 
         The sizes of the arrays that it needs are added to ``arrays``.

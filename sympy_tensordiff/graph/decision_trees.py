@@ -142,8 +142,8 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 
 
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
-    """Return a decision tree that tests the index relations ``literals`` in order and ends at those of ``branches``
-    that may still apply; ``branches`` themselves if no relation has to be tested.
+    """Return a decision tree that tests the index relations ``literals`` in order; its leaves are those of ``branches``
+    that may still apply. Return ``branches`` themselves if no relation has to be tested.
 
     Raise `TooManyCasesError` if there are too many cases.
     """

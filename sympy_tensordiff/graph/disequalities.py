@@ -89,7 +89,7 @@ class _SideJoiner:
         return self.coalesce_terms(new, known) if new.op == "add" and not new.shape else new
 
     def note_nesting(self, variables: Sequence[int]) -> None:
-        """Record in ``self.level`` at which nesting depth each of ``variables`` is bound. The first one is the
+        """Record in ``self.level`` the nesting depth at which each of ``variables`` is bound. The first one is the
         outermost; all are inside of the variables that were recorded before.
         """
         for v in variables:
@@ -206,8 +206,8 @@ class _SideJoiner:
         return form if last[1] > 0 else -form
 
     def to_node(self, punctured: PuncturedSum) -> Node:
-        """Return the node of `punctured`, a sum without the points where some forms are 0. This is the original node if
-        nothing has changed. Otherwise it is a new sum or guard, in which a select tests ``form != 0``.
+        """Return the node of `punctured`, a sum without the points where some forms are 0: the original node if nothing
+        has changed, else a new sum or guard, in which a select tests ``form != 0``.
         """
         graph = self.graph
         if punctured.source is not None:

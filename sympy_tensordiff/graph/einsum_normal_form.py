@@ -64,11 +64,11 @@ class Pattern(NamedTuple):
 
 
 def pattern(coefficient: Number, inputs: Sequence[Labels], output: Labels, extents: Extents) -> Pattern:
-    """Return a `Pattern` that splits an einsum in two: a core that multiplies and sums, and a view that scales its
-    result or rearranges the axes. ``inputs`` are the labels of the operands, ``output`` those of the result,
-    ``coefficient`` is the number in front, ``extents`` has all lengths.
+    """Split an einsum into a core, which multiplies and sums, and a view, which scales the core's result or rearranges
+    its axes. Return both as a `Pattern`.
 
-    The `inputs` are in their final order; `extents` has the extents of all labels.
+    ``inputs`` are the labels of the operands, in their final order, ``output`` those of the result, ``coefficient`` is
+    the number in front, and ``extents`` has the extents of all labels.
     """
     used = dict.fromkeys([label for labels in inputs for label in labels])
     core, labels = None, inputs[0] if inputs else ()
@@ -180,9 +180,10 @@ class Gathering:
         self.operands.append((node, labels))
 
     def _labels_through_view(self, view: Node, labels: Labels) -> Labels:
-        """Return the labels of the axes of the operand of ``view``, given the `labels` of the view. For a diagonal
-        matrix (``i->ii``), the labels of its two axes are unified. The coefficient of the view becomes a factor of the
-        product.
+        """Return the labels of the axes of the operand of ``view``, given the `labels` of the view.
+
+        For a diagonal matrix (``i->ii``), the labels of its two axes are unified. The coefficient of the view becomes a
+        factor of the product.
         """
         coefficient, inputs, output, _ = view.data
         self.coefficient *= coefficient
@@ -347,8 +348,10 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
         ranks = label_ranks(parts, place, symmetric)
 
     def position(label: Label) -> tuple[int, int]:
-        """Return the sort key of ``label``. The label of the first axis of the enclosing function's result comes first,
-        then summed labels, then the labels of its other axes.
+        """Return a sort key for ``label``: the label of the first axis of the result comes first, then summed labels,
+        then the labels of the other axes.
+
+        The enclosing function's ``place`` has the labels of the result.
         """
         return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
 

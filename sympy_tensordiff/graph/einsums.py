@@ -91,8 +91,8 @@ class Recognition:
         return self._contract([(arg, [units.get(v, v) for v in labels]) for arg, labels in operands], output)
 
     def _contract(self, operands: LabelledOperands, output: Sequence[int]) -> Node:
-        """Return the einsum of labelled operands with the axes ``output``. A square under a sum becomes two equal
-        operands.
+        """Return the product of the labelled `operands`, summed over all labels that are not in ``output``, as an
+        einsum node. A square ``x**2`` with a summed label may become two operands ``x``.
         """
         graph, factors = self.graph, LabelledOperands()
         for node, labels in operands:
@@ -136,9 +136,11 @@ class Recognition:
         return self._done[key]
 
     def _visit_read(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return a read such as ``A[i, j]`` as the labelled operand ``A`` with labels ``i`` and ``j``; an index 0 of an
-        axis of length 1 may get a new label, and an entry of a comprehension that depends on labels may be expanded.
-        None if another index is not a plain variable that runs over the whole axis.
+        """Return the read `node`, such as ``A[i, j]``, as the labelled operand ``A`` with labels ``i`` and ``j``. None
+        if an index is not a plain variable that runs over the whole axis.
+
+        An index 0 of an axis of length 1 may get a new label, and an entry of a comprehension that depends on labels
+        may be expanded.
         """
         graph, tensor = self.graph, node.args[0]
         if any(v < 0 or v in self.extents for v in tensor.free):
@@ -186,9 +188,11 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return each of `nodes` as a product of whole tensors or, failing that, as a comprehension. With ``join``, the
-        nodes that fail become one comprehension of ``join(group)`` for each group into which ``groups`` divides them,
-        at the end of the list. None if this is impossible.
+        """Return each of `nodes` as a product of whole tensors or, failing that, as a comprehension; None if this is
+        impossible.
+
+        With ``join``, the nodes that fail become one comprehension of ``join(group)`` for each group into which
+        ``groups`` divides them, at the end of the list.
 
         Comprehensions are made only in a partial recognition (`_is_partial`), and only besides a product with axes.
         """
@@ -210,9 +214,10 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as one labelled operand: the comprehension over all index variables in it, with these as
-        labels. If a variable is in ``self.selected``, and so cannot be an axis, add it to ``self.refused`` and return
-        None.
+        """Return `node` as one labelled operand: the comprehension over all index variables in it, which are its
+        labels.
+
+        If a variable is in ``self.selected``, and so cannot be an axis, add it to ``self.refused`` and return None.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
@@ -356,8 +361,10 @@ OPAQUE = frozenset({"inv", "cof", "scan", "tensor", "comprehension"})
 
 
 def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of ``node`` at ``index``, as an expression in entries of the operands of ``node``. A scalar is
-    returned unchanged.
+    """Return the entry of ``node`` at ``index``: of an operation such as an einsum in terms of entries of its operands,
+    of any other tensor as a read.
+
+    A scalar other than an einsum or log-sum-exp is returned unchanged.
 
     Summed labels become the variables of a sum, repeated output labels equations of a guard.
     """

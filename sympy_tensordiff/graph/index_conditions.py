@@ -50,8 +50,8 @@ _INDEX_PARTS = (
 
 
 def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
-    """Return whether an expression or condition depends only on integers: symbols declared so or in `integers`, and
-    entries of integer tensors, but no real values.
+    """Return whether ``expr``, an expression or condition, depends only on integers: symbols declared so or in
+    `integers`, and entries of integer tensors, but no real values.
     """
     waiting, seen = [expr], {id(expr)}
     while waiting:
@@ -98,8 +98,9 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
 
 def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
     """Rewrite `relation`, a condition on integers, as a combination of linear relations (``is_linear`` tests a
-    relation). New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile. None if it
-    cannot be rewritten.
+    relation); None if that is impossible.
+
+    New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile.
 
     Indices of tensor entries are therefore not split into cases: one of these may be outside of the tensor.
     """

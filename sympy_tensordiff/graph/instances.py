@@ -54,8 +54,8 @@ def instances(
     """
 
     def normal(part: Node) -> Node:
-        """Return the normal form of the node `part`. It is the same for two nodes that ``compare``, of the outer
-        function, treats as equal.
+        """Return a normal form of the node `part` that is equal for nodes that the enclosing function treats as equal
+        by its ``compare``.
         """
         return compare.node(with_joined_indices(graph, part))
 
@@ -170,8 +170,10 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield substitutions that extend ``found`` to all ``unknown`` variables, as candidates for a later check. Each of
-    `pairs` has forms of the body, and the forms in the node that may be equal to them; these equations are solved.
+    """Yield substitutions that extend ``found`` to all ``unknown`` variables, as candidates for a later check. They
+    solve equations between forms.
+
+    Each of `pairs` has forms of the body, and the forms in the node that may be equal to them.
 
     Only as many pairs are used as determine the variables; the others are not checked.
     """

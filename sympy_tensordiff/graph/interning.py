@@ -125,9 +125,11 @@ class NodeTable:
         own: Sequence[Affine | Constraint] = (),
         shape: Shape = (),
     ) -> Node:
-        """Return the node of the operation ``op`` with its ``data``, arguments and ``shape``: the existing one if the
-        graph has it, else a new one. ``key`` stands for ``data`` in the table of nodes. ``own`` are the index forms or
-        constraints of the node itself.
+        """Return the node of the operation ``op`` with the parameters ``data``, the arguments ``args`` and ``shape``:
+        the existing one if the graph has it, else a new one.
+
+        ``key`` stands for ``data`` in the table of nodes. ``own`` are the index forms or constraints of the node
+        itself.
 
         The free variables of the node are those of ``own`` and of the arguments.
         """
@@ -176,8 +178,8 @@ class NodeTable:
             self.kinds.add("entry")
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
-        """Return the node of an operation ``op``, with the parameters ``data``, that has no index forms of its own; its
-        shape is that of its tensor arguments.
+        """Return the node of the operation ``op`` with the parameters ``data`` and the arguments ``args``, for an
+        operation without index forms. Its shape is that of the first argument that is not a scalar.
         """
         shape = next((a.shape for a in args if a.shape), ())
         return self._node(op, data, args, data, (), shape)

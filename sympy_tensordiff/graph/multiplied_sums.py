@@ -31,9 +31,10 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield each way to write ``coefficient`` times the einsum of `operands` as a product ``S @ C``: the operand ``S``
-    is a sum with several uses (``is_shared(S)``), ``C`` the einsum of the others. Axis ``n`` of the einsum is axis
-    ``order[n]`` of the result.
+    """Yield each way to write ``coefficient`` times the einsum of `operands` as a product ``S @ C`` of an operand ``S``
+    that is a sum with several uses (``is_shared(S)``) and the einsum ``C`` of the others.
+
+    Axis ``n`` of the einsum is axis ``order[n]`` of the result.
 
     The other operands have all axes that the sum does not have, and none of them is another such sum of matrices.
     """

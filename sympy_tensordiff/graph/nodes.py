@@ -135,9 +135,10 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Rename `variables`, which a binder such as a sum is about to bind, in `body` to the negative numbers ``-(base
-        + 1)``, ``-(base + 2)``, ..., of which none is in `outer`. Return ``(base, mapping, body)``: the substitution as
-        a mapping, and the new body.
+        """Return ``(base, mapping, body)``: `body` with `variables`, which a binder such as a sum is about to bind,
+        renamed to the negative numbers ``-(base + 1)``, ``-(base + 2)``, ..., and the renaming as a substitution.
+
+        None of these numbers is in `outer`.
 
         Usually ``base`` is the number of binders nested in the body.
         """
@@ -175,7 +176,8 @@ class Graph(Elementwise):
         return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with new variables for the bound ones.
+        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, with new variables in place of
+        the bound ones.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
@@ -192,8 +194,8 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, for a look inside. Its bound variables
-        may also occur in other nodes; they are new ones if one of them is in ``taken``.
+        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, for a look inside. Its bound
+        variables may also occur in other nodes; they are new ones if one of them is in ``taken``.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.
@@ -210,9 +212,9 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, with new variables for its
-        indices. The same variables are used in every call, so that two binders with equal parts share these nodes; but
-        none that is in ``taken`` or free in `node`.
+        """Return ``(variables, constraints, body)`` of `node`, a sum or other binder, with its indices replaced by new
+        variables that are neither in ``taken`` nor free in `node`. All calls use the same variables, so that equal
+        parts of two binders become the same nodes.
 
         Binders with indices of the same names get the same variables. Use it as `inside`.
         """
@@ -233,7 +235,9 @@ class Graph(Elementwise):
         return tuple(variables)
 
     def opened_over(self, node: Node, variables: tuple[int, ...]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of a sum or other binder, with ``variables`` for the bound ones."""
+        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, with the given ``variables`` in
+        place of its bound ones.
+        """
         key = node, variables
         if key not in self._opened:
             opening = renaming_map(self.bound(node), variables)
@@ -379,8 +383,8 @@ class Graph(Elementwise):
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:
-    """Return whether `mapping` only renames variables (and shifts them by constants), each to another one, so that
-    different index forms in `node` stay different.
+    """Return whether `mapping` replaces each variable by another one (plus a constant), no two by the same and none by
+    one that is free in `node`. Different index forms in `node` then stay different.
     """
     targets = set()
     for form in mapping.values():

@@ -108,9 +108,8 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Find sums of matrices that ``roots`` now compute as whole arrays, although a product with such a sum was
-        multiplied out. Add them to ``self.built``, and return whether there are any: then all einsums must be split
-        again.
+        """Add to ``self.built`` the sums of matrices that ``roots`` now compute as whole arrays, although a product
+        with such a sum was multiplied out. Return whether there are any: then all einsums must be split again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -165,9 +164,10 @@ class _Pairing(TermProducts):
                 self.written.setdefault(self.done[part], part)
 
     def split_core(self, node: Node) -> Node:
-        """Return the einsum `node` as products of at most two operands. Einsums among its operands are merged into it
-        before, where one multiplication order for all is cheaper; a sum among them is multiplied out if that is much
-        cheaper.
+        """Return the einsum `node` as products of at most two operands.
+
+        Einsums among its operands are merged into it before, where one multiplication order for all is cheaper; a sum
+        among them is multiplied out if that is much cheaper.
         """
         output = tuple(range(len(node.shape)))
         if terms := self.cheaper_terms(node, output):
@@ -406,9 +406,10 @@ class _Pairing(TermProducts):
 
 
 def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequence[int]) -> list[int]:
-    """Return the labels of an einsum of ``operands`` over which it is best to sum last: labels ``i`` of inverses
-    ``inv(A)[i, j]``. The product over ``j`` then solves a linear system with the matrix A. ``uses`` counts the uses of
-    each label, ``output`` are the labels of the result.
+    """Return the labels of the einsum of ``operands`` over which it is best to sum last: labels ``i`` of inverses
+    ``inv(A)[i, j]``. The product over ``j`` then solves a linear system with the matrix A.
+
+    ``uses`` counts the uses of each label, ``output`` are the labels of the result.
 
     This needs a label ``i`` that no other operand has, and a ``j`` of one other operand, or of vectors only.
 

@@ -321,8 +321,10 @@ class Reader(ConditionReader):
         return tensor if expr.shape else self.graph.read(tensor, ())
 
     def _read_named(self, expr: NamedTensor, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a named expression (`td.name`). If the reader keeps names, this is a variable of that
-        name. Otherwise, or if the expression depends on an enclosing bound index, it is the node of the definition.
+        """Return the node of ``expr``, a named expression (`td.name`). If the reader keeps names, this is a variable of
+        that name; otherwise it is the node of the definition.
+
+        It is the definition, too, if the expression depends on an enclosing bound index.
         """
         # A definition with an enclosing bound index is read itself: its name does not show the index.
         if not self._names or not bound_variables.keys().isdisjoint(expr.free_symbols):

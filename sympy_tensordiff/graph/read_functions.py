@@ -199,8 +199,8 @@ class Applications(ABC):
         return _BUILD[type(expr)](self.graph, expr, operands)
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
-        """Return a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``, as an entry of the
-        same function of the stack of all these matrices.
+        """Return ``expr``, a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``, as an
+        entry of the same function of the stack of all these matrices. ``matrix`` is the node of the matrix.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)

@@ -74,8 +74,8 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a tensor symbol for `expr`, a value that is the same in all steps of a scan; the symbol replaces it in the
-    steps. It has the shape of `expr`, and a name made from it.
+    """Return a tensor symbol that replaces `expr`, a value that is the same in all steps of a scan, in the steps. It
+    has the shape of `expr`, and a name made from it.
     """
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 

@@ -64,8 +64,8 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return a dictionary from products to fractions, for terms of ``total`` that are used in sums only: the
-        fraction of the product's uses that is in ``total``, such as 1/2 if another sum uses it once, too.
+        """Return a dictionary from products that are terms of ``total``, and used in sums only, to the fraction of
+        their uses that is in ``total``: 1/2 for a product that another sum uses once, too.
 
         If all these sums are multiplied out term by term, the products need not be computed.
         """

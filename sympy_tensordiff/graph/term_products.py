@@ -126,10 +126,11 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Distribute `product` over the terms of its sum. Return ``((operations, node), sum)`` for each term, where
-        ``operations`` is the number of multiplications for ``node``, and ``sum`` is a factor still to be multiplied (a
-        `MultipliedSum` shared by several terms) or None. Return None if distributing costs more than `work` plus the
-        operations it saves.
+        """Distribute `product`, an einsum with a sum as an operand, over the terms of this sum: return ``((operations,
+        node), sum)`` for each term, or None if that costs more than `work` plus the operations it saves.
+
+        ``operations`` is the number of multiplications for ``node``. ``sum`` is None, or a factor by which ``node``
+        must still be multiplied: a `MultipliedSum` that several terms share.
 
         The work for the sum itself is saved, and that for the products in its terms that nothing else uses. A sum with
         several uses is saved only if all of them are multiplied term by term: each counts its share, also where it is
@@ -192,9 +193,10 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return a dictionary from products among the terms of ``total`` to the operations that ``total`` saves if they
-        are never computed. That is possible if ``total`` and all other sums with these terms are multiplied out term by
-        term.
+        """Return a dictionary from products among the terms of ``total`` to the number of operations that ``total``
+        saves if the product is not computed by itself.
+
+        That is possible if ``total`` and all other sums with these terms are multiplied out term by term.
 
         ``total`` counts only its share of the saving.
         """
@@ -205,8 +207,9 @@ class TermProducts(SumParts):
         }
 
     def share_of_sum(self, total: Node, volume: int) -> int:
-        """Return the number of operations that compute the sum `total`, divided by the number of its uses. Each use
-        saves this share if all of them multiply the terms one by one, so that the sum itself is not computed.
+        """Return the number of operations that compute the sum `total`, divided by the number of its uses.
+
+        Each use saves this share if all of them multiply the terms one by one, so that the sum itself is not computed.
         ``volume`` is its number of entries.
         """
         every = self.private_parts(total).products[-1]
@@ -214,8 +217,9 @@ class TermProducts(SumParts):
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
         """Return ``((work, node), sum)`` for the einsum `product` with `term` in place of its sum: the number of
-        operations, and the new node. If ``sum`` is not None, the caller must still multiply ``node`` by this
-        `MultipliedSum`. The products in `opened` are multiplied out.
+        operations, the new node, and a `MultipliedSum` by which the caller must still multiply the node, or None.
+
+        The products in `opened` are multiplied out.
         """
         found = self.multiplied_sum(product.with_term(self.graph, term), opened)
         if found is None:
@@ -262,9 +266,10 @@ class TermProducts(SumParts):
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Replace the sum in `product` by its summand `term`, and split the result into products of two operands.
-        Return ``(number of operations, node)``. Operands in `opened`, which are products themselves, are first replaced
-        by their factors.
+        """Return ``(number of operations, node)`` for `product` with its summand `term` in place of its sum, split into
+        products of two operands.
+
+        Operands in `opened`, which are products themselves, are first replaced by their factors.
         """
         graph = self.graph
         whole = product.with_term(graph, term)
@@ -295,9 +300,9 @@ class TermProducts(SumParts):
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return the replacement of `node` once products are split into products of two operands: its entry in the
-        dictionary ``done``. A power or view without an entry is rebuilt from its split arguments; any other node is
-        returned unchanged.
+        """Return the entry of `node` in the dictionary ``done``: its form once products are split into products of two
+        operands. A power or view without an entry is rebuilt from its split arguments; any other node is returned
+        unchanged.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

@@ -267,8 +267,8 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return `body`, the entry of a tensor, with the index ``q`` in place of 0 at all axes of extent 1 that it reads:
-    ``u[k, q]`` for ``u[k, 0]``. Here ``q`` indexes the only axis of extent 1; unless there is exactly one, `body` is
+    """Return `body`, the formula of a tensor's entry, with the index of the tensor's only axis of extent 1 in place of
+    0 in all reads along axes of extent 1: ``u[k, q]`` for ``u[k, 0]``. Unless there is exactly one such axis, `body` is
     unchanged.
 
     The axes of operands and result then match.
@@ -303,7 +303,9 @@ class _WholeTensors:
 
     def run(self, root: Node) -> Recursion[Node]:
         """Return ``root`` with sums and comprehensions in it converted to operations on whole tensors, such as ``A @
-        x``. One that depends on an enclosing index, or has no such form, is not converted by itself.
+        x``.
+
+        One that depends on an enclosing index, or has no such form, is not converted by itself.
         """
         for node in reachable(root):
             if node not in self.done:

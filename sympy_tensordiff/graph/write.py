@@ -155,8 +155,9 @@ class ExpressionWriter(TensorWriter):
         self, node: Node, bound_symbols: BoundSymbols, known: tuple[Constraint, ...] = ()
     ) -> Recursion[Any]:
         """Return the comparison `node` as a SymPy relation; true or false if that is known. If an operand has cases, as
-        a select does, join one relation for each case by `sympy.ITE`. ``known`` are constraints that hold where the
-        comparison is used.
+        a select does, join one relation for each case by `sympy.ITE`.
+
+        ``known`` are constraints that hold where the comparison is used.
 
         A comparison of a product of signs becomes the exclusive "or" of their conditions.
         """
@@ -208,9 +209,9 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], bound_symbols: BoundSymbols) -> bool:
-        """Return whether the guard `case`, one of two opposite guards, is written as the second branch of a
-        `Piecewise`: it is the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints
-        that both guards share.
+        """Return whether `case`, one of two guards with opposite conditions, is written as the second branch of a
+        `Piecewise`: if it is for the upper part of a range, for odd indices, or for "not divisible". ``rest`` are the
+        constraints that both guards share.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -371,9 +372,10 @@ def _with_mean(factors: list[Any]) -> list[Any]:
 
 
 def _absorb_minus(factors: list[Any]) -> list[Any]:
-    """Return `factors`, of which the first is a number, with its minus sign moved into a difference: ``-(a - b)*x``
-    becomes ``(b - a)*x``. Squares ``(a - b)**2`` in other factors become ``(b - a)**2``. The factors are unchanged if
-    none of them is such a difference.
+    """Return `factors`, whose first is a number, with its minus sign moved into a difference: ``-(a - b)*x`` becomes
+    ``(b - a)*x``. Return them unchanged if none is such a difference.
+
+    Squares ``(a - b)**2`` in other factors become ``(b - a)**2``.
     """
     if factors[0].is_Rational and factors[0].is_negative:
         for n, factor in enumerate(factors):
@@ -387,8 +389,11 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Return ``replacement(factor)`` if `factor` contains the power `old`, else `factor` itself. In a `Piecewise`, each
-    value and condition is replaced without evaluation, because SymPy would change the conditions.
+    """Apply ``replacement``, which replaces the power `old` by an equal one, to `factor`, and return the result. Return
+    a factor without this power unchanged.
+
+    In a `Piecewise`, each value and condition is replaced without evaluation, because SymPy would change the
+    conditions.
     """
     # Most factors have no such power, and a replacement renames all indices that they bind.
     if not any(getattr(node, "is_Pow", False) and node == old for node in nodes_in([factor])):
@@ -400,8 +405,8 @@ def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
 
 
 def _sign_conditions(node: Node) -> list[Node]:
-    """Return the conditions ``[c, d, …]`` of a comparison ``(-1 if c else 1)*(-1 if d else 1)*… < 0``, which says that
-    an odd number of them is true; [] for a comparison of another form.
+    """Return the conditions ``[c, d, …]`` if `node` is a comparison ``(-1 if c else 1)*(-1 if d else 1)*… < 0``, which
+    says that an odd number of them is true. Return [] for another comparison.
     """
     product, limit = node.args
     if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
@@ -427,8 +432,9 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
     """Return the first guard or select in the comparison `node`, searched from the outside, and all others that test
-    the same condition: the comparison can be split into the cases where it holds and fails. [] if there are none. Sums
-    are not searched.
+    the same condition, so that the comparison can be split into the cases where it holds and fails.
+
+    Return [] if there are none. Sums are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.

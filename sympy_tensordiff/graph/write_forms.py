@@ -105,8 +105,8 @@ class Forms:
         return (sympy.Max if extremum.function == "max" else sympy.Min)(one, self.form(extremum.other, bound_symbols))
 
     def variable(self, variable: Any, bound_symbols: BoundSymbols) -> Any:
-        """Return the SymPy expression of a graph variable: a symbol, or a floor, product, maximum or entry of an
-        integer tensor.
+        """Return the SymPy expression of the graph variable ``variable``: a symbol, or a floor, product, maximum or
+        entry of an integer tensor.
         """
         match variable:
             case Quotient():
@@ -139,8 +139,8 @@ class Forms:
         )
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Whether SymPy may know more about the variables in ``forms`` than that they are integers: one is written as
-        an expression, or is a symbol that is declared even or odd. SymPy could then simplify the written forms.
+        """Return whether SymPy may know more about the variables in ``forms`` than that they are integers, and could
+        simplify the written forms: one is written as an expression, or is a symbol that is declared even or odd.
         """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
@@ -221,7 +221,9 @@ class Forms:
 
     def bounds(self, variable: int, forms: Sequence[Affine], bound_symbols: BoundSymbols) -> tuple[Any, Any]:
         """Return ``(lower bound, upper bound)`` of `variable` as SymPy expressions, from the constraints that each of
-        ``forms`` is nonnegative. If there are several bounds, it is their maximum or minimum.
+        ``forms`` is nonnegative.
+
+        Several lower bounds become their maximum, several upper bounds their minimum.
         """
         below, above = bounds_with_divisors(variable, forms)
         lows = [self.rounded(sympy.ceiling, form, divisor, bound_symbols) for form, divisor in below]

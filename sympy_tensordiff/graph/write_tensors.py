@@ -41,7 +41,7 @@ WrittenOperand = tuple[Any, tuple[Any, ...]]
 
 
 def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
-    """Return the operands of an einsum with their labels. If `node` is a transposed or scaled einsum, return those of
+    """Return the operands of the einsum `node` with their labels. For a transposed or scaled einsum, return those of
     the einsum inside.
     """
     operands = list(zip(node.args, node.data.inputs, strict=True))

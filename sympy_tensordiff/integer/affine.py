@@ -56,8 +56,8 @@ class Compound:
         raise NotImplementedError
 
     def evaluate(self, values: Mapping[Variable, int]) -> int:
-        """Return the integer value of the compound, given the ``values`` of the variables in it: 3 for ``floor(i/2)``
-        with ``{i: 7}``.
+        """Return the integer value of this nonlinear term, given the ``values`` of the variables in it: 3 for
+        ``floor(i/2)`` with ``{i: 7}``.
         """
         raise NotImplementedError
 

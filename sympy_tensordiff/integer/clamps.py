@@ -97,9 +97,9 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how often ``variables`` occur in the equations and congruences of ``rows`` after ``value`` has
-        replaced ``part``, once for each row with the variable. ``variables``, ``rows`` and ``part`` are those of the
-        enclosing function.
+        """Return how many times a variable in ``variables`` occurs in an equation or congruence of ``rows`` after
+        ``value`` has replaced ``part``; these names belong to the enclosing function. A variable counts once in each
+        row.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)

@@ -124,8 +124,8 @@ class Extremum(NamedTuple):
 
 
 def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
-    """Rewrite an affine ``form`` by maxima, minima and absolute values in place of its terms ``max(0, f)``. Return
-    ``(rest, extrema)``, whose sum is ``form``: ``i`` and ``max(n, i)`` for ``2*i + max(0, n - i)``.
+    """Return ``(rest, extrema)``, whose sum is ``form``, with maxima, minima and absolute values in place of its terms
+    ``max(0, f)``: ``i`` and ``max(n, i)`` for ``2*i + max(0, n - i)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> extrema_in(2 * n + minimum_of([i + 1, n - 1]))

@@ -181,8 +181,8 @@ BoundForms: TypeAlias = list[tuple[Affine, int]]
 
 def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constraint]) -> tuple[BoundForms, BoundForms]:
     """Return ``(lower bounds, upper bounds)`` of ``variable``, as pairs (form, divisor), from an inequality ``row`` in
-    which a symbol M multiplies it: ``M*i + r >= 0`` gives ``i >= -floor(r/M)``. Raise LoopBoundError if ``known`` does
-    not imply the sign of M.
+    which a symbol multiplies it: ``M*i + r >= 0`` gives ``i >= -floor(r/M)``. Raise LoopBoundError if ``known`` does
+    not imply the sign of the symbol.
     """
     parts = slope(row.form, variable)
     for sign in (1, -1) if parts is not None else ():

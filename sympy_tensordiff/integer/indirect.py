@@ -298,8 +298,8 @@ def constraints_for_the_body(rows: Sequence[Constraint], variables: Collection[V
 
 
 def _enclosing_loops(enclosing: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
-    """Return the variables of ``start`` and of all loops around them, where ``enclosing`` maps each variable to those
-    of the loops directly around it.
+    """Return the loop variables ``start`` and those of all loops around them, where ``enclosing`` maps each variable to
+    those of the loops directly around it.
     """
     reached: set[Variable] = set()
     waiting = list(start)

@@ -126,9 +126,10 @@ class _Reduction:
                 later[k] = -later[k]
 
     def _reduce(self, k: int, i: int) -> None:
-        """Subtract a multiple of row ``i`` from row ``k`` (a step of lattice reduction). It makes the entry of row
-        ``k`` in the pivot column of row ``i`` small or, if row ``i`` is 0, the row ``b[k]`` of the transformation
-        shorter.
+        """Subtract a multiple of row ``i`` from row ``k`` (a step of lattice reduction), so that the entry of row ``k``
+        in the pivot column of row ``i`` becomes small.
+
+        If row ``i`` is 0, the row ``b[k]`` of the transformation becomes shorter.
         """
         lead = self.lead[i]
         q = nearest(self.a[k][lead], self.a[i][lead]) if lead < self.width else nearest(self.mu[k][i], self.d[i + 1])

@@ -177,9 +177,10 @@ def order(
 
 
 def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
-    """Raise LoopBoundError if the innermost loop variable of one of ``rows`` occurs in the index of a tensor entry, so
-    that no loop bound can express the row: ``i <= p[j]`` if the loop over j is inside the one over i. ``variables`` are
-    those of the loops, outermost first.
+    """Raise LoopBoundError if no loop bound can express one of ``rows`` because its innermost loop variable occurs in
+    the index of a tensor entry, as j does in ``i <= p[j]`` if the loop over j is inside the one over i.
+
+    ``variables`` are those of the loops, outermost first.
     """
     for row in rows:
         innermost = _innermost_selector(row, variables)
@@ -219,8 +220,10 @@ def _project_out(
     multiples: bool,
 ) -> tuple[Constraint, ...]:
     """Eliminate ``variable`` from the constraints ``system``: return the constraints on the variables ``outer`` that
-    these imply, without redundant ones. ``known`` are constraints that hold already. With `multiples`, rows in which a
-    symbol multiplies the variable are used, too.
+    these imply, without redundant ones.
+
+    ``known`` are constraints that hold already. With `multiples`, rows in which a symbol multiplies the variable are
+    used, too.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.

@@ -104,8 +104,8 @@ class SymbolicQuotient(Compound):
         return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others)/divisor)`` with a single floor, which is always possible: ``floor((floor(f/d)
-        + g)/m)`` is ``floor((f + d*g)/(d*m))``.
+        """Return ``floor((self + others)/divisor)`` as a single quotient: ``floor((floor(f/d) + g)/m)`` is ``floor((f +
+        d*g)/(d*m))``. A quotient never returns None, as other terms do.
         """
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
 
@@ -114,7 +114,7 @@ class SymbolicQuotient(Compound):
 
 
 def _monomial(factors: Sequence[Variable]) -> Affine:
-    """Return the product of variables as a form; 1 without factors."""
+    """Return the product of the variables ``factors`` as an affine form; 1 without factors."""
     return Affine.variable(_product_variable(factors)) if factors else Affine.of(1)
 
 
@@ -275,9 +275,10 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """Return inequalities with products of variables that follow from ``form >= 0`` for all ``forms``, each as a form f
-    with ``f >= 0``: ``M*N - M - M*i`` follows from ``N - 1 - i`` and ``M``. Only products in `forms` or in `also` are
-    bounded.
+    """Return inequalities with products of variables that follow from ``form >= 0`` for all ``forms``: ``M*N - M - M*i
+    >= 0`` follows from ``N - 1 - i >= 0`` and ``M >= 0``. Each is given by its form.
+
+    Only products in `forms` or in `also` are bounded.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
     negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).

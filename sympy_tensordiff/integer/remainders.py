@@ -132,8 +132,9 @@ def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
 
 
 def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)``, which together are equal to ``form``: p or ``d*floor(p/d)`` in it is written with
-    ``Mod(p, d)`` if that makes the rest shorter. A remainder ``(factor, p, d)`` means ``factor*Mod(p, d)``.
+    """Return ``(rest, remainders)``, which together are equal to ``form``: sums of multiples of p and ``floor(p/d)``
+    are written with ``Mod(p, d)`` if that makes the rest shorter. A remainder ``(factor, p, d)`` means ``factor*Mod(p,
+    d)``.
 
     In ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)`` if
     there is no other quotient of ``p``.
@@ -170,8 +171,8 @@ def _as_variable(form: Affine) -> Any:
 
 
 def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
-    """Return whether ``rest + factor*Mod(f, divisor)`` contains the complement ``divisor - 1 - Mod(f, divisor)``, for a
-    ``factor`` of 1 or -1. It can then be written as one remainder, ``Mod(-f - 1, divisor)``.
+    """Return whether ``rest + factor*Mod(f, divisor)``, with a ``factor`` of 1 or -1, contains ``divisor - 1 - Mod(f,
+    divisor)``, which can be written as one remainder, ``Mod(-f - 1, divisor)``.
     """
     if divisor.is_constant:
         return factor.constant < 0 and rest.constant == divisor.constant - 1

@@ -87,7 +87,7 @@ def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) ->
 
 def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
     """Return the rows ``c`` that decide whether ``matrix*x = b`` has a rational solution: it has one if and only if ``c
-    . b == 0`` for all of them. ``columns`` is the number of columns, which a matrix without rows does not show.
+    . b == 0`` for all of them. ``columns`` is the number of columns, needed for a matrix without rows.
 
     >>> cokernel([[2], [1]])  # x[2*i, i]
     ((1, -2),)

@@ -77,8 +77,10 @@ class Step(NamedTuple):
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Make one step in solving ``rows`` for the variables in ``kept``, by one equation or congruence. Return it as a
-    `Step`: a substitution, and the rows and variables with which the caller goes on; None if nothing is left to solve.
+    """Make one step in solving ``rows`` for the variables in ``kept``: eliminate one equation, congruence or floor
+    quotient. Return a `Step`: a substitution, and the rows and variables with which the caller goes on; None if nothing
+    is left to solve.
+
     ``names`` makes new variables.
 
     The caller has to apply the substitution to the rows; the variables are the remaining ones, new ones included.
@@ -126,11 +128,11 @@ def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
     """Replace ``floor``, a quotient ``floor(p/M)`` in ``form``, by the variable ``t``: write ``p`` as ``M*t + j`` with
-    a new variable j, and solve for a variable in ``kept``. Return ``(substitution, constraints, [t, j])``; None if
-    ``form`` does not become simpler.
+    a new variable j. Return ``(substitution, constraints, [t, j])``; None if ``form`` does not become simpler.
 
-    None if no variable can be solved for; and for a number ``M`` unless the form contains ``p`` twice and both digits
-    are visible in it then: a single ``floor(p/2)`` leaves the range ``2*t .. 2*t + 1`` of ``p``.
+    The substitution solves this equation for a variable in ``kept``. None if no variable can be solved for; and for a
+    number ``M`` unless the form contains ``p`` twice and both digits are visible in it then: a single ``floor(p/2)``
+    leaves the range ``2*t .. 2*t + 1`` of ``p``.
     """
     divisor = Affine.of(floor.divisor)
     for v in kept:
@@ -209,9 +211,9 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Return the congruence and the smaller equation into which the equation ``row`` splits if a number divides all
-    coefficients of the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None
-    if no number does.
+    """Return the congruence and the smaller equation into which ``row`` splits if a number divides all coefficients of
+    the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
+    does.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
@@ -244,8 +246,8 @@ def _smith_step(
     solution = smith.solve(matrix, len(unknowns))
 
     def times_right_sides(row: Sequence[int]) -> Affine:
-        """Return the sum of ``row[n]*right[n]`` over n; the enclosing function's ``right`` has the right sides of the
-        equations.
+        """Return the sum of ``row[n]*right[n]`` over n, where ``right``, of the enclosing function, has the right sides
+        of the equations.
         """
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 
@@ -285,9 +287,9 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return one system of constraints for each remainder that satisfies the first inequality on a remainder in
-    ``rows``: ``i mod 4 >= 2`` is replaced by ``i mod 4 == 2`` in one and by ``i mod 4 == 3`` in the other. None if
-    there is no such inequality.
+    """Return systems of constraints that together replace ``rows``, one for each remainder that satisfies its first
+    inequality on a remainder: ``i mod 4 >= 2`` becomes ``i mod 4 == 2`` in one and ``i mod 4 == 3`` in the other. None
+    if there is no such inequality.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

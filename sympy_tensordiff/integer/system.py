@@ -75,7 +75,9 @@ class EquationSolver:
 
     def _substitute(self, k: int, image: Vector) -> None:
         """Replace column ``k``, an unknown integer, by ``image``, an integer combination of the columns, in all vectors
-        of the system. In ``image``, column ``k`` may stand for a new unknown.
+        of the system.
+
+        In ``image``, column ``k`` may stand for a new unknown.
         """
         for vectors in (self.images, self.forms, self.equations):
             for i, vector in enumerate(vectors):
@@ -292,8 +294,8 @@ class System:
         return tuple(vector), constant
 
     def excess(self, form: Affine) -> int:
-        """Return the least nonnegative value of ``form`` that the equations of the system allow, as an integer: 1 for
-        ``2*p + 3``, which is odd. Inequalities do not count.
+        """Return the least nonnegative integer value of ``form`` that the equations of the system allow: 1 for ``2*p +
+        3``, which is odd. Inequalities do not count.
 
         >>> p = Affine.variable("p")
         >>> System((Constraint("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
@@ -387,8 +389,9 @@ def _inequalities_and_equations(
     rows: Iterable[Constraint], also: Sequence[Compound]
 ) -> tuple[list[Affine], list[Affine], bool]:
     """Return ``(inequalities, equations, has_derived)`` for the constraints ``rows``: the forms f of all ``f >= 0``,
-    the forms f of all ``f == 0``, and whether further inequalities were derived. The definitions of nonlinear terms in
-    ``rows`` and ``also`` are included.
+    the forms f of all ``f == 0``, and whether further inequalities were derived.
+
+    The definitions of nonlinear terms in ``rows`` and ``also`` are included.
 
     Inequalities about products are added for the products in the rows and in ``also``.
     """
@@ -416,9 +419,8 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the inequalities ``derived`` without those that no proof can use: they contain a product such as ``i*j``
-    that has the same sign in all of them, so that nothing bounds it from the other side. Products in ``stated`` are
-    bounded by other inequalities.
+    """Return the inequalities ``derived`` without those that no proof can use: those with a product such as ``i*j``
+    that has the same sign in all of them and is not one of ``stated``.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

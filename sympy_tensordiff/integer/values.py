@@ -31,8 +31,9 @@ def nest_in_some_order(
     rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
     """Return ``(loops, guards)`` for the ``variables`` in the range ``rows``: the bounds of a loop nest, in the best
-    order of loops for which there are bounds, and its guards. ``facts`` are known constraints. Raise LoopBoundError if
-    no order has bounds.
+    order of loops, and its guards. Raise LoopBoundError if no order has bounds.
+
+    ``facts`` are known constraints.
 
     Orders are tried with bounds by symbolic multiples last. If none has bounds, the first LoopBoundError is raised.
     """
@@ -99,8 +100,9 @@ def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
 
 def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> UniqueValue | None:
     """Return ``({v: value}, guards)`` for one of ``variables`` that can have only one value under the constraints
-    ``rows`` and ``facts``: ``floor((p + 2)/3)`` for ``p <= 3*v <= p + 2``. The rows can hold only where the constraints
-    ``guards`` do. None if there is no such variable.
+    ``rows`` and ``facts``: ``floor((p + 2)/3)`` for ``p <= 3*v <= p + 2``. None if there is no such variable.
+
+    The rows can hold only where the constraints ``guards`` do.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
@@ -368,9 +370,11 @@ def _enumerate_points(
 def points_of_nest(
     nest: Sequence[Bounds], known: Mapping[Variable, int] | None = None, limit: int | None = None
 ) -> Iterator[dict[Variable, int]]:
-    """Yield the points of the loop nest ``nest`` in order, as dictionaries from variables to values. It is the same
-    dictionary each time, with changed values. ``known`` has the values of the variables that the nest does not bind.
-    Raise `ValueError` after ``limit`` steps.
+    """Yield the points of the loop nest ``nest`` in order, as dictionaries from variables to values. Raise `ValueError`
+    after ``limit`` steps.
+
+    It is the same dictionary each time, with changed values. ``known`` has the values of the variables that the nest
+    does not bind.
     """
     values = dict(known or {})
     if not nest:

@@ -229,7 +229,10 @@ class AxisSizes:
                 return self._infer_elementwise(node)
 
     def _infer_elementwise(self, node: Tree) -> Axes:
-        """Return the axes of a sum, difference or quotient; corresponding axes of both operands become equally long."""
+        """Return the axes of the sum, difference or quotient `node`: those of an operand with axes. Record that
+        corresponding axes of both operands have equal lengths; raise `ParseError` if the operands have different
+        numbers of axes.
+        """
         first, second = node.children
         left, right = self.axes[first], self.axes[second]
         if len(left) != len(right) and left and right:
@@ -253,8 +256,8 @@ class AxisSizes:
         return self.axes[base]
 
     def _infer_matrix(self, node: Tree) -> Axes:
-        """Return the axes of ``det(X)`` (none), ``inv(X)`` or ``adj(X)`` (those of X). X must be a matrix, and its axes
-        become equally long; a number stands for a matrix filled with it.
+        """Return the axes of `node`, ``det(X)`` (none), or ``inv(X)`` or ``adj(X)`` (those of X), and record that both
+        axes of X have equal lengths. A number X stands for a matrix filled with it.
         """
         (operand,) = node.children
         if operand in self.numbers:

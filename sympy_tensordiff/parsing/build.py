@@ -49,9 +49,10 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Record the operands of the binary operation ``node`` as a list, so that ``a + b + c`` is built as one sum. If
-        the left operand has one of the ``kinds``, its list is continued. ``is_inverse`` says that the right operand is
-        subtracted or divides.
+        """Record the operands of the binary operation ``node`` as a list, so that ``a + b + c`` is built as one sum.
+        ``is_inverse`` says that the right operand is subtracted or divides.
+
+        If the left operand has one of the ``kinds``, its list is continued.
 
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.

@@ -186,9 +186,11 @@ class Lines:
         self, name: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the value of `name` after the current step, an expression in the states before it (``variables``) and
-        the current rows of sequences (``rows``, which gets new ones). ``values`` caches values. With ``is_reversed``,
-        the recurrence runs backwards in time. Raise an error if the value depends on itself.
+        """Return the value of `name` after the current step, as an expression in the states before it (``variables``)
+        and the current rows of sequences. Raise an error if the value depends on itself.
+
+        New rows are added to ``rows``; ``values`` caches values. With ``is_reversed``, the recurrence runs backwards in
+        time.
         """
         if name not in values:
             values[name] = None
@@ -239,17 +241,18 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time (the
-        next one if ``is_reversed``) become ``variables``. A sequence read at the current time becomes a row variable,
-        added with the sequence to ``rows``. ``rest`` are the indices after the time on the left side.
+        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time
+        become ``variables``; a sequence read at the current time becomes a row variable, recorded in ``rows``.
+
+        If ``is_reversed``, states are those at the next time. ``rest`` are the indices after the time on the left side.
 
         ``values`` caches the values of names at the current time.
         """
         before = f"{self.letter}{'+' if is_reversed else '-'}1"
 
         def row(key: str, sequence: Any) -> Any:
-            """Return the variable for the current row of `sequence`, stored in the enclosing method's ``rows``. The
-            first use of `key`, its name in the text, creates it.
+            """Return the variable for the current row of `sequence`, which ``rows``, a dictionary of the enclosing
+            method, stores under `key`, the name in the text. The first use creates it.
             """
             if key not in rows:
                 name = plain_name(key.rpartition("@")[0])
@@ -312,9 +315,8 @@ class Lines:
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return a new name for the tensor at `match`, an occurrence of a name in the text: a constant, the values
-            of a state at all times, or the state at its last time. Text that refers to anything else is returned
-            unchanged.
+            """Return a new name for the tensor named at `match`, an occurrence of a name in the text: a constant, the
+            values of a state at all times, or the state at its last time. Other text is returned unchanged.
             """
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:

@@ -116,8 +116,8 @@ class RecurrenceText:
         return self.read(text, left, letter=letter)
 
     def name_for(self, expr: Any) -> str:
-        """Return a placeholder name for the expression `expr`, the same one each time for the same object. The caller
-        inserts it in a text, where it is parsed as this expression.
+        """Return a placeholder name for the expression `expr`, the same one each time for the same object. When a text
+        that contains the name is parsed, the name stands for this expression.
         """
         known = next((name for name, value in self.places.items() if value is expr), None)
         letters = "".join("abcdefghij"[int(digit)] for digit in str(len(self.places)))

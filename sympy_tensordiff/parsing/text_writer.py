@@ -101,7 +101,9 @@ class ThesisWriter(Rewriting):
         return function_operands.variables.get(expr) or self.visit_name(expr, function_operands)
 
     def visit_name(self, expr: Any, function_operands: FunctionOperands) -> Piece:
-        """Return the name of a tensor or scalar; raise `UnsupportedError` if the language does not allow that name."""
+        """Return the name of a tensor or scalar. Raise `ArgumentError` if the language does not allow the name or if
+        two things have it, and `UnsupportedError` for an integer.
+        """
         if expr.is_integer or expr in self.integers:
             raise text.unsupported(
                 expr,
@@ -255,8 +257,9 @@ class ThesisWriter(Rewriting):
 
     def visit_steps(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a `Piecewise` with two values whose condition is an inequality, written with ``sign`` and
-        ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions, and if a value may be
-        undefined where it is not selected.
+        ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions.
+
+        Raise it, too, if a value may be undefined where it is not selected.
         """
         values = [case.expr for case in expr.args]
         needed = [

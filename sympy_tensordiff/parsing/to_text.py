@@ -165,8 +165,8 @@ def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> Non
 
 
 def to_index_text(expr: Any) -> str:
-    """Write an expression in index notation; if it was parsed, as a definition with its declarations and derivative
-    clauses.
+    """Return the text of the expression ``expr`` in index notation. If it was parsed, the text is a definition with its
+    declarations and derivative clauses.
     """
     expression, declared, arguments = text_parts(expr)
     expression = for_readers(expression)

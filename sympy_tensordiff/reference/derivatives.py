@@ -75,9 +75,10 @@ def hvp(
     *,
     total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
-    """Return, for each variable in `directions`, the gradient of the scalar ``expression`` at ``values`` with respect
-    to it, and the derivative of this gradient along all directions. `directions` maps variables to arrays with their
-    shapes. With ``total``, reads out of bounds are 0.
+    """Return a pair for each variable in `directions`: the gradient of the scalar ``expression`` at ``values`` with
+    respect to it, and the derivative of this gradient along all directions.
+
+    `directions` maps variables to arrays with their shapes. With ``total``, reads out of bounds are 0.
 
     `values`, `sizes` and `total` are those of `evaluate`.
     """
@@ -115,9 +116,10 @@ def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
 
 
 def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) -> tuple[int, ...]:
-    """Replace the values of the variable ``wrt`` in ``interpreter`` by dual numbers, and return its shape. ``level`` is
-    1 for first derivatives; the function `seed` gives each entry its differentials. Raise `ArgumentError` if ``wrt``
-    has no value or no derivative.
+    """Replace the values of the variable ``wrt`` in ``interpreter`` by dual numbers, and return its shape. Raise
+    `ArgumentError` if ``wrt`` has no value or no derivative.
+
+    ``level`` is 1 for first derivatives; the function `seed` gives each entry its differentials.
     """
     if isinstance(wrt, TensorSymbol) and wrt.dtype is int:
         raise ArgumentError(f"{wrt} is a tensor of integers: there is no derivative with respect to it")

@@ -260,9 +260,10 @@ def _iterate_loops(
     env: SymbolValues,
     depth: int = 0,
 ) -> Iterator[SymbolValues]:
-    """Yield ``env`` with the values of the loop indices added, for each iteration of nested ``loops``. A loop is
-    ``(index, first, last)``, outermost first; the ends are functions of the values so far. The loops before ``depth``
-    have their values in ``env``.
+    """Yield ``env`` with the values of the loop indices added, for each iteration of the nested ``loops``, tuples
+    ``(index, first, last)``, outermost first.
+
+    The ends are functions of the values so far. The loops before ``depth`` have their values in ``env``.
     """
     if depth == len(loops):
         yield env

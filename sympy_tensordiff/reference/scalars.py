@@ -157,8 +157,8 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
     """
 
     def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
-        """Return a function that evaluates the call `node`, given the values of symbols: it calls ``function`` with the
-        values of the first ``count`` arguments (both names of the outer function).
+        """Return a function that evaluates the call `node`, given the values of symbols: it calls the enclosing
+        function's ``function`` with the values of the first ``count`` arguments of `node`.
         """
         arguments = [compile_(arg) for arg in node.args[:count]]
         return lambda env: function(*[a(env) for a in arguments])
@@ -186,8 +186,10 @@ def _compile_power(compile_: CompileSubexpression, node: Expr) -> Compiled:
 
 
 def _compile_function_call(compile_: CompileSubexpression, node: Expr) -> Compiled:
-    """Return a function that evaluates a call of a SymPy function, with SymPy's rules for its derivatives; raise
+    """Return a function that evaluates `node`, a call of a SymPy function, and its derivatives by SymPy's rules. Raise
     `UnsupportedError` for `DiracDelta`, which has no values.
+
+    ``compile_`` returns the functions for its arguments.
     """
     if isinstance(node, sympy.DiracDelta):
         raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
@@ -204,8 +206,8 @@ def _compile_function_call(compile_: CompileSubexpression, node: Expr) -> Compil
         return _evaluate_at_floats(function, [duals.to_float(number) for number in numbers])
 
     def slope(n: int, numbers: Sequence[Number]) -> Number:
-        """Return the partial derivative of the function, which the enclosing function compiles, with respect to its
-        argument number ``n``, at the arguments ``numbers``.
+        """Return the partial derivative, with respect to argument number ``n``, of the function that the enclosing
+        function compiles, at the arguments ``numbers``.
         """
         dummies, derivative = _partial_derivative(function, count, n)
         return compile_(derivative)(dict(zip(dummies, numbers, strict=True)))

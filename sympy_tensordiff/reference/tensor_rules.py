@@ -230,7 +230,7 @@ def cofactors(order: int, matrix: ObjectArray) -> ObjectArray:
 
 
 def _count_inversions(numbers: Sequence[int]) -> int:
-    """Return the number of pairs in `numbers` that are in descending order."""
+    """Return the number of inversions in `numbers`: pairs of which the first number is the greater one."""
     return sum(first > second for first, second in combinations(numbers, 2))
 
 

@@ -46,7 +46,7 @@ class Loops(NamedTuple):
 
 
 class AccessContext(NamedTuple):
-    """The enclosing loops of a node, and the constraints and conditions under which it is evaluated."""
+    """The context of a node: its enclosing loops, and the constraints and conditions under which it is evaluated."""
 
     loops: tuple[Loops, ...] = ()
     conditions: Rows = ()
@@ -355,8 +355,9 @@ class _Check:
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
         """Return a dictionary from loop indices in `bound` to their values at the point where the constraint `inside`
-        is closest to being violated. None if there is no unique point, or if for some sizes the loops, with the
-        constraints `around`, do not reach it.
+        is closest to being violated. None if this point is not unique, or if the loops do not reach it for some sizes.
+
+        ``around`` are the constraints of the loops.
         """
         found = least_slack_point(inside, bound, around)
         known = substitute_all(around, found)
@@ -369,8 +370,9 @@ class _Check:
         self, inside: Constraint, place: AccessContext, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """Return a loop range to suggest to the user, in which a read is in bounds: ``(hint, end)`` or ``(hint, first,
-        last)``, where ``hint`` is a remark or "". None if none is known. `inside` is the bound that fails at the
-        indices `values`, `place` its context.
+        last)``, where ``hint`` is a remark or "". None if none is known.
+
+        `inside` is the bound that fails at the indices `values`, `place` its context.
         """
         (variable, *others) = values
         lows, highs = unit_bounds_of(variable, place.rows)

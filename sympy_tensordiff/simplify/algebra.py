@@ -106,8 +106,9 @@ class _Simplification:
         self.given = self.model.growth(node for node in self.nodes if node.op == "tensor")
 
     def replace_unless_heavier(self, step: Step, *parts: Step) -> None:
-        """Replace ``self.roots`` by the result of `step`, unless that is longer as text or more costly to compute. If
-        it is, try each of the smaller steps `parts` under the same condition.
+        """Replace ``self.roots`` by the result of `step`, unless that is longer as text or more costly to compute.
+
+        If it is, try each of the smaller steps `parts` under the same condition.
         """
         changed = step(self.graph, self.roots, self.nodes)
         if changed == self.roots:
@@ -288,9 +289,10 @@ def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node
 
 
 def _operands_to_merge(node: Node, uses: Uses, weights: dict[Node, tuple[int, int]]) -> list[Node]:
-    """Return those operands of the product `node` that are products without other uses and are to be merged into it:
-    the smallest first, as many as the limits of labels and operands allow. Store the numbers of labels and operands of
-    the merged product as ``weights[node]``.
+    """Return the operands of the product `node` that should be merged into it: products without other uses, the
+    smallest first, as many as the limits of labels and operands allow.
+
+    Store the numbers of labels and operands of the merged product as ``weights[node]``.
     """
     candidates = [arg for arg in node.args if uses[arg] == 1 and (arg.op == "mul" or (arg in weights and arg.shape))]
     weight = {arg: weights.get(arg, (0, len(arg.args))) for arg in candidates}
@@ -331,9 +333,10 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return the product ``x`` of the other factors if a factor of `term` is a scalar sum ``a + c`` with a number
-    ``c``, as in ``x*(a - 1)``; None otherwise. Multiplied out, such a term has a multiple of ``x``, which can be joined
-    with other terms.
+    """Return the product of the other factors of `term` if one factor is a scalar sum with a number, such as ``x`` for
+    ``x*(a - 1)``; else None.
+
+    Multiplied out, such a term has a multiple of ``x``, which can be joined with other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

@@ -137,8 +137,7 @@ class _Tighten:
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
         """Return the select `node`, ``a if i != j else b``, as ``[i > j]*a + [i == j]*b`` if `facts` exclude ``i < j``,
-        and likewise with ``[i < j]`` if they exclude ``i > j``. None if they exclude neither, or if the condition is
-        not ``i != j``.
+        or likewise with ``[i < j]`` if they exclude ``i > j``. None for another select, or if they exclude neither.
         """
         graph = self.graph
         condition, value, otherwise = node.args
@@ -255,8 +254,9 @@ class _Tighten:
 
     def apply_equation(self, row: Constraint, body: Node, solution: Substitution) -> Node:
         """Return `body`, which is evaluated only where the equation `row` holds, with the variables in `solution`
-        replaced by their values from this equation. If `row` contains entries such as ``p[i]``, replace only if `body`
-        then depends on fewer indices.
+        replaced by their values from this equation.
+
+        If `row` contains entries such as ``p[i]``, replace only if `body` then depends on fewer indices.
         """
         if not data_terms(row.form):
             return self.graph.substitute(body, solution)
@@ -336,9 +336,11 @@ class _Tighten:
     def without_single(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, single: UniqueValue | None
     ) -> Node | None:
-        """Return the sum of `body` over `variables` in the range `rows`, without the variables that can have only one
-        value. `single` is ``(dictionary from these variables to their values, further constraints)``. None if `single`
-        is None, or if nothing changes.
+        """Return the sum of `body` over `variables` in the range `rows`, with variables that can have only one value
+        replaced by that value. Return None if nothing changes.
+
+        `single` is ``(dictionary from these variables to their values, further constraints)``, or None if there are
+        none.
         """
         if single is None:
             return None
@@ -359,9 +361,8 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Return whether each term of `node` contains exactly one sum as a factor, and some other factor may be undefined,
-    such as `1/n`. A guard around `node` may then be needed: if a sum is empty, the other factor would still be
-    evaluated.
+    """Return whether each term of `node` is a sum multiplied by a factor that may be undefined, such as `1/n`. A guard
+    around `node` may then be needed: if a sum is empty, the other factor would still be evaluated.
     """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
@@ -427,8 +428,10 @@ def without_unused_indices(
     may_evaluate: Callable[[Node, Rows], bool],
 ) -> tuple[tuple[Bounds, ...], Node]:
     """Return ``(limits, body)`` of the reduction `op` without the indices on which the body does not depend: a maximum
-    ignores them, a product becomes a power. The constraints `facts` hold. ``may_evaluate(node, rows)`` says whether a
-    node has a value wherever the constraints `rows` are true.
+    ignores them, a product becomes a power.
+
+    The constraints `facts` hold. ``may_evaluate(node, rows)`` says whether a node has a value wherever the constraints
+    `rows` are true.
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. The maximum and the minimum of
     equal values is that value, if there is a value: over an empty range that is infinite. All values count where the

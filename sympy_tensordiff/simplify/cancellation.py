@@ -275,7 +275,9 @@ class _Rewriter:
 
     def with_entries(self, node: Node, depth: int, reads: int) -> Node:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
-        inside. Reads below more than `depth` operations stay; formulas are opened within formulas up to `reads` times.
+        inside.
+
+        Reads below more than `depth` operations stay; formulas are opened within formulas up to `reads` times.
         """
         if self.is_read(node):
             table = self.entries[node.args[0]]
@@ -315,9 +317,8 @@ class _Rewriter:
         return self.graph.add(terms)
 
     def form_as_written(self, node: Node) -> Node:
-        """Return the scalar `node` rewritten so that it loses no digits by cancellation, by the rules for its operation
-        (sum, power, product, logarithm, arccosine). Array entries in it are left as they are, not replaced by their
-        formulas.
+        """Return the scalar `node` rewritten so that it loses no digits by cancellation, by the rules for its
+        operation, such as a sum, a power or a logarithm. Reads of array entries in it stay reads.
         """
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
@@ -343,8 +344,8 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return `node`, a logarithm or a product with exponentials, with differences that a rule has rewritten as
-        plain ``exp(a) - exp(b)`` again. A later pass can then divide all exponentials by the largest one.
+        """Return `node`, a logarithm or a product, with sums of exponentials such as ``exp(a) - exp(b)`` restored where
+        a rule has rewritten them. A later pass can then divide all exponentials by the largest one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):
@@ -368,7 +369,7 @@ class _Rewriter:
         return found
 
     def difference(self, node: Node) -> Node:
-        """Return a sum in which nearly cancelling terms are joined, such as ``exp(u)`` and ``-1`` to ``expm1(u)``;
+        """Return the sum `node` with nearly cancelling terms joined, such as ``exp(u)`` and ``-1`` to ``expm1(u)``;
         unchanged without such terms.
         """
         graph = self.graph
@@ -430,9 +431,10 @@ class _Rewriter:
         return None
 
     def of_terms_multiplied_out(self, node: Node) -> Node | None:
-        """Return the addition `node` with its products multiplied out if that simplifies it: a rule applies to two of
-        the terms, as ``(1 + x)*exp(x) - 1`` becomes ``expm1(x) + x*exp(x)``, or so many terms cancel that no more
-        remain than before. Else None.
+        """Return the addition `node` with its products multiplied out if that simplifies it: ``(1 + x)*exp(x) - 1``
+        becomes ``expm1(x) + x*exp(x)``. Else return None.
+
+        It does if a rule applies to two of the terms, or if so many terms cancel that no more remain than before.
 
         Also None if a rule applies but the result has at least two function calls more.
         """
@@ -477,7 +479,9 @@ class _Rewriter:
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return a sum with ``softplus(u) - u`` as ``softplus(-u)``; None without such terms."""
+        """Return the sum `node`, with these ``terms``, with ``softplus(-u)`` in place of ``softplus(u) - u``; None
+        without such terms.
+        """
         graph = self.graph
         for factor, base in terms:
             if is_call(base, softplus):
@@ -605,7 +609,7 @@ class _Rewriter:
 
     def opposite_terms(self, factor: Number, one: ScaledTerm, other: ScaledTerm) -> Node | None:
         """Return the sum of the terms `one`, which is ``factor*a``, and `other`, which is ``-factor*b``, in a form
-        without cancellation. It is by the first rule for the difference ``a - b`` that applies; None if none does.
+        without cancellation. None if no rule applies to the difference ``a - b``.
         """
         graph = self.graph
         if (found := difference_of_powers_by_one(graph, one.base, other.base)) is not None:
@@ -806,7 +810,9 @@ class _Rewriter:
         return None if found is None else graph.scale(factor, found)
 
     def arccosine(self, node: Node) -> Node:
-        """Return ``acos(1 - u)`` as ``2*asin(sqrt(u/2))`` where u is small; another arccosine unchanged."""
+        """Return the arccosine `node`, ``acos(1 - u)``, as ``2*asin(sqrt(u/2))`` where u is small; another arccosine
+        unchanged.
+        """
         graph, (argument,) = self.graph, node.args
         if argument.op != "add" or graph.one not in argument.args:
             return node
@@ -816,7 +822,7 @@ class _Rewriter:
         return self.noted("acos(1 - u)", graph.select(graph.compare("lt", u, graph.one), near, node))
 
     def logarithm(self, node: Node) -> Node:
-        """Return a logarithm in the form of the first rule that applies; itself if none does."""
+        """Return the logarithm `node` in the form given by the first rule that applies; unchanged if none applies."""
         large = ("log(k + u**2)", log_of_large_square), ("log(f*(k + w))", log_of_large_product)
         for name, rule in (*large, *LOGARITHMS.items()):
             if (found := rule(self.graph, node.args[0])) is not None:

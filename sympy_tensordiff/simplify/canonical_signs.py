@@ -36,6 +36,7 @@ SKETCH = 48
 
 class Signed(NamedTuple):
     """A node in two equal forms: `alone` if it is used by itself, and ``number*core`` if it is a factor of a product.
+
     Then ``number`` moves in front of the product: ``x*(b - a)`` becomes ``-x*(a - b)``.
 
     The sign of ``core`` is canonical: it is ``a - b`` for ``b - a``.
@@ -250,8 +251,8 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
     signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
 
     def length(front: int | Fraction) -> int:
-        """Return how many characters the enclosing function's numbers ``signs`` take in print after ``front`` is taken
-        out: those of ``front`` itself, and those of each number divided by it.
+        """Return how many characters the numbers ``signs``, of the enclosing function, take in print if ``front`` is
+        written once in front and each number is divided by it.
         """
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 
@@ -268,8 +269,9 @@ def _signs_of(number: int | Fraction, is_sum: bool) -> int:
 
 def _opposite_choice(graph: Graph, choice: Node, uses: Counter[Node]) -> Node | None:
     """Return ``-choice`` for the select `choice` without a minus sign in front: in each branch a difference is swapped,
-    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither. ``uses`` counts the
-    uses of nodes.
+    ``a - b`` to ``b - a``, or the sign moves into an odd function. None if a branch has neither.
+
+    ``uses`` counts the uses of nodes.
     """
     values = []
     for value in choice.args[1:]:

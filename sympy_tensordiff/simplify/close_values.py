@@ -108,8 +108,8 @@ def _call_of(
     """
 
     def rule(graph: Graph, u: Node) -> Node:
-        """Return the node of ``factor*function(of_argument*u)**power``, a formula without cancellation for a sum with a
-        number: ``-2*sin(u/2)**2`` for ``cos(u) - 1``. All names but ``u`` are arguments of the outer function.
+        """Return the node of ``factor*function(of_argument*u)**power``, such as ``-2*sin(u/2)**2``, which is ``cos(u) -
+        1`` without cancellation. All names but ``u`` are arguments of the enclosing function.
         """
         value = graph.call(function, (graph.scale(of_argument, u),))
         return graph.scale(factor, graph.pow(value, graph.const(power)))
@@ -187,9 +187,11 @@ _ANGLES: dict[Any, Any] = {sympy.atan: _arctangent, sympy.asin: _arcsine, sympy.
 
 
 def power_near_one(graph: Graph, power: Node) -> Node | None:
-    """Return ``(1 + u)**p`` as a select that uses exp and log1p where ``abs(u) < 1/2``; None for other powers. This
-    requires a divisor in `u` that occurs in `p`, as in ``(1 + r/m)**(m*t)``, or a factor of `u` that divides in `p`, as
-    in ``(1 + c*u)**(-1/c)``.
+    """Return the power ``(1 + u)**p`` as a select that computes it by exp and log1p where ``abs(u) < 1/2``. Return None
+    for other powers.
+
+    This requires a divisor in `u` that occurs in `p`, as in ``(1 + r/m)**(m*t)``, or a factor of `u` that divides in
+    `p`, as in ``(1 + c*u)**(-1/c)``.
 
     The rounding error of ``1 + u`` is multiplied by `p`, which is large where `u` is small.
     """
@@ -241,8 +243,8 @@ def excess_over_one(graph: Graph, base: Node) -> Node | None:
 
 
 def law_of_cosines(graph: Graph, node: Node) -> Node | None:
-    """Return a sum with ``a**2 + b**2 - 2*a*b*cos(u)`` by the sine of half the angle, so that it keeps its digits for
-    small angles; None for other sums.
+    """Return the sum `node`, which contains ``a**2 + b**2 - 2*a*b*cos(u)``, written with the sine of half the angle, so
+    that it keeps its digits for small angles. None for other sums.
     """
     for term in node.args:
         cosine = next((part for part in graph.factors(term) if part.op == "call" and part.data is sympy.cos), None)
@@ -272,8 +274,8 @@ def _multiples_of_softplus(graph: Graph, node: Node) -> Iterator[tuple[Node, Nod
 
 
 def softplus_less_slope(graph: Graph, node: Node) -> Node | None:
-    """Return a sum with ``softplus(u) - u*sigmoid(u)``, the entropy of two states, as ``softplus(-u) + u*sigmoid(-u)``
-    for positive u, so that it keeps its digits for large u; None for other sums.
+    """Return the sum `node` with ``softplus(u) - u*sigmoid(u)``, the entropy of two states, written as ``softplus(-u) +
+    u*sigmoid(-u)`` for positive u, so that it keeps its digits for large u. None for other sums.
     """
     for term, c, value in _multiples_of_softplus(graph, node):
         (u,) = value.args
@@ -318,8 +320,10 @@ def _terms_multiplied_out(graph: Graph, product: Node) -> list[Node]:
 
 
 def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
-    """Return the `logarithm` of ``exp(u) + c*expm1(u)`` by log1p where its argument is close to 1, else as it is; None
-    for other logarithms. ``log(p + (1 - p)*exp(u))`` has been rewritten to this form.
+    """Return `logarithm`, that of ``exp(u) + c*expm1(u)``, computed by log1p where its argument is close to 1; None for
+    other logarithms.
+
+    ``log(p + (1 - p)*exp(u))`` has been rewritten to this form.
     """
     (argument,) = logarithm.args
     for power in argument.args if argument.op == "add" else ():
@@ -336,8 +340,8 @@ def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
 
 
 def common_difference(graph: Graph, node: Node) -> Node | None:
-    """Return an addition with ``a - b`` factored out of the terms ``a``, ``-b`` and a product with this difference:
-    ``(a - b)*(1 + (a - b)*c)`` for ``a - b + (a - b)**2*c``. None for other additions.
+    """Return the addition `node` with a difference factored out that also occurs in another term: ``(a - b)*(1 + (a -
+    b)*c)`` for ``a - b + (a - b)**2*c``. None for other additions.
     """
     for term in node.args if len(node.args) > 2 else ():
         for factor in graph.factors(term) if term.op == "mul" else ():

@@ -38,8 +38,8 @@ Rows = frozenset[Constraint]
 
 
 class Key(NamedTuple):
-    """The value by which subexpressions are compared: the subexpression with its bound variables renamed to standard
-    names, and the extents of these variables. Subexpressions with equal keys differ in names only.
+    """A key to compare subexpressions: the subexpression with its bound variables renamed to standard names, and the
+    extents of these variables. Subexpressions with equal keys differ in names only.
     """
 
     node: Node
@@ -145,9 +145,10 @@ class Parts:
         self._numbers = self._always_finite()
 
     def _args(self, node: Node) -> tuple[Node, ...]:
-        """Return the arguments of `node` for the search for common subexpressions. A quotient that occurs in several
-        products is one argument of each. A sum or other binder has its body as the only argument, always with the same
-        new names for the bound variables.
+        """Return the arguments of `node` in which to search for common subexpressions: for a sum or other binder only
+        its body, always with the same new names for the bound variables.
+
+        A quotient that occurs in several products is one argument of each.
         """
         if node.op not in BINDERS:
             return self._grouped.get(node, node.args)
@@ -406,8 +407,9 @@ class Parts:
 
     def _axes_of_box(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
         """Return the variables in `bound` as tensor axes, with ranges that contain all their values: ``0 <= j < n`` for
-        ``j < i`` and ``j > i``. None if there are no such ranges, or if somewhere in them `node` may be undefined or
-        read out of bounds.
+        ``j < i`` and ``j > i``. None if there are no such ranges.
+
+        None, too, if somewhere in them `node` may be undefined or read out of bounds.
 
         That is for parts that are numbers everywhere and read inside their tensors there.
         """
@@ -466,8 +468,8 @@ class Parts:
         return [*found, *sorted(bound - found.keys())]
 
     def _used(self, node: Node) -> list[Node]:
-        """Return the arguments of `node` that count as uses of subexpressions. Arguments that are printed as part of a
-        function do not: those of a norm, and the first ``z`` in a log-softmax ``z - logsumexp(z)``.
+        """Return the arguments of `node` in which subexpressions count as used. Arguments that are printed as part of a
+        function do not count: those of a norm, and the first ``z`` in a log-softmax ``z - logsumexp(z)``.
         """
         args = self._args(node)
         if _is_root_of_squares(node):  # a norm
@@ -558,8 +560,8 @@ class Parts:
         return self.graph.comprehension(variables, [axis.extent for axis in axes], moved)
 
     def _condition(self, node: Node) -> Node:
-        """Return `node`, the condition of a choice or the negation of such a condition, with the named subexpressions
-        in it replaced by reads of the named tensors.
+        """Return `node`, the condition of a choice or the negation of one, with common subexpressions replaced by reads
+        of the tensors that have been made for them.
         """
         if node.op == "not" and node not in self._done:
             return self.graph.logic("not", [self._done[node.args[0]]])
@@ -650,8 +652,9 @@ def _divides_by_norm(graph: Graph, choice: Node) -> bool:
 
 
 def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
-    """Return the pairs ``(x, 1/y)`` of factors of `product` whose quotient other products may share. The factor ``1/y``
-    is a power of a computed value; ``x`` has all its indices except those in `free`. Return [] for other nodes.
+    """Return pairs ``(x, 1/y)`` of factors of `product` whose quotient other products may share; [] if it has none.
+
+    The factor ``1/y`` is a power of a computed value; ``x`` has all its indices except those in `free`.
     """
     factors = [factor for factor in product.args if factor.op != "const"] if product.op == "mul" else []
     divisors = [factor for factor in factors if factor.op == "pow" and _is_computed_divisor(factor)]

@@ -237,7 +237,7 @@ def cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: No
 
 
 def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node], Rows]:
-    """Return ``(guards, constraints)``: all guards in `body`, also inside of function arguments, and the constraints of
+    """Return ``(guards, constraints)``: all guards in `body`, also those in function arguments, and the constraints of
     these guards that contain `variables`. Return ((), ()) if `body` contains a sum or other binder.
 
     Constraints on data that the variables select are left out: they are tested in any case.

@@ -94,7 +94,9 @@ def _is_transposed(node: Node) -> bool:
 
 
 def _in_order(graph: Graph, node: Node) -> Node:
-    """Return ``c*transpose([f]_ij)`` as ``c*[f]_ji``, with the axes of the comprehension permuted."""
+    """Return `node`, a multiple of a transposed comprehension, ``c*transpose([f]_ij)``, as ``c*[f]_ji``: the axes of
+    the comprehension are permuted.
+    """
     (comprehension,), (labels,), output = node.args, node.data.inputs, node.data.output
     axes, _, body = graph.open(comprehension)
     named = dict(zip(labels, axes, strict=True))
@@ -135,7 +137,9 @@ def _by_entries_everywhere(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _takes_sparse(graph: Graph, node: Node) -> bool:
-    """Whether `node` is an einsum, other than a view, and one of its operands is a comprehension with a delta."""
+    """Return whether `node` is an einsum, other than a view, with an operand that is a comprehension with a delta (a
+    sparse tensor).
+    """
     return is_core(node) and any(_is_sparse(graph, arg) for arg in node.args)
 
 

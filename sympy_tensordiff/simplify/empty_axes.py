@@ -62,8 +62,10 @@ class _AtSizes:
         return [done[node] for node in nodes]
 
     def converted(self, node: Node, args: tuple[Node, ...]) -> Node:
-        """Return `node` at the given sizes, with the arguments `args`, which are converted already. If an argument has
-        no value, as the maximum of no numbers, return that argument in the shape of `node`.
+        """Return `node`, with its sizes replaced by given numbers, some of which may be 0. `args` are its converted
+        arguments.
+
+        If an argument has no value, as the maximum of no numbers, the result is that argument in the shape of `node`.
         """
         graph = self.graph
         shape = substitute_all(node.shape, self.sizes)
@@ -91,8 +93,10 @@ class _AtSizes:
         return self.converted_reduction(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def converted_reduction(self, node: Node, body: Node) -> Node:
-        """Return the reduction `node` at the given sizes, with the converted `body`. If its range is empty at these
-        sizes, a sum is 0 and a product 1; a maximum or minimum is recorded as a node without a value.
+        """Return the reduction `node` at the given sizes, with the converted `body`.
+
+        If its range is empty at these sizes, a sum is 0 and a product 1; a maximum or minimum is recorded as a node
+        without a value.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)

@@ -91,7 +91,9 @@ class Keys:
 
     def _indexed(self, node: Node) -> str:
         """Return text that describes a node of index notation for a structural hash: the names of its free indices, or
-        its data if it has none. Numbers of variables would not do, because they differ between graphs.
+        its data if it has none.
+
+        Numbers of variables would not do, because they differ between graphs.
         """
         names = sorted(self.graph.names[v] for v in node.free if v >= 0)
         return repr(names) if names else repr(node.data)
@@ -155,12 +157,10 @@ class CommonFactor(NamedTuple):
 
 
 def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], model: CostModel, given: Growth) -> list[Node]:
-    """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the result is no longer
-    as text and, by the cost `model`, no more costly. `nodes` are all nodes below `roots`. Arrays that grow no faster
-    than `given` cost nothing.
+    """Return `roots` with common factors of sums taken out, ``a*(b + c)`` for ``a*b + a*c``, if the text becomes no
+    longer and the cost by `model` no higher.
 
-    `nodes` are all nodes below the roots, arguments first; `given` is the growth of the arrays that a form may always
-    store.
+    `nodes` are all nodes below `roots`, arguments first. Arrays that grow no faster than `given` cost nothing.
     """
     uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)
@@ -263,7 +263,7 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _with_mirrored_operand(self) -> Node | None:
-        """Return the sum with two terms joined that differ by the transpose of one operand: ``S @ (T + T.T) @ S`` for
+        """Return the sum with two terms joined that differ by the transpose of one operand, ``S @ (T + T.T) @ S`` for
         ``S @ T @ S + S @ T.T @ S`` with a symmetric ``S``. None if there are no such terms.
         """
         graph = self.graph
@@ -285,8 +285,8 @@ class _Sum:
         return None
 
     def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
-        """Return a key of the operand number `place` of the product `term`: the operand can be a common factor of
-        several terms if their keys are equal. None if its labels rule that out.
+        """Return a key of the operand number `place` of the product `term`, by which terms are grouped: an operand can
+        be a common factor of several terms if their keys are equal. None if its labels rule that out.
         """
         node, labels = term.parts[place]
         base = _base(node)
@@ -306,8 +306,8 @@ class _Sum:
         return CommonFactor(base, power, own, others)
 
     def _merge_repeated(self) -> None:
-        """Add further terms to each group of terms with a common factor: a term ``c*A``, whose other factor ``c`` has
-        fewer axes, joins the terms ``A*B``, because their sum is ``A*(B + c)``.
+        """Extend the groups of terms with a common factor ``A``: a term ``c*A``, whose other factor ``c`` has fewer
+        axes, joins the terms ``A*B``, since their sum is ``A*(B + c)``.
 
         This includes divisors along some axes of the result.
         """
@@ -345,8 +345,9 @@ class _Sum:
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
         """Return the terms with the numbers in `where` as one product, ``A*(b + c)`` for ``A*b + A*c`` with the common
-        factor `candidate`. `where` maps each term to the position of the factor in it. None if the product is longer or
-        costs more.
+        factor `candidate`. None if the product is longer or costs more.
+
+        `where` maps each term to the position of the factor in it.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]
@@ -393,7 +394,9 @@ class _Sum:
 
     def _own_roles(self, term: ContractionParts, place: int) -> list[Role]:
         """Return the role of each axis of operand number `place` in the product `term`: an axis of the result, or
-        summed over. For a symmetric matrix the roles are sorted, since its axes may be exchanged.
+        summed over.
+
+        For a symmetric matrix the roles are sorted, since its axes may be exchanged.
         """
         roles, (node, labels) = _roles(term, place), term.parts[place]
         own = [roles[label] for label in labels]
@@ -416,8 +419,8 @@ class _Sum:
         return heavier <= most and (scalar or self._costs_no_more(product, old, leaves))
 
     def _weight(self, nodes: Iterable[Node]) -> int:
-        """Return the total weight of `nodes`, an estimate of their printed length. Transposes of other nodes do not
-        count, as in ``u + u.T``.
+        """Return the sum of the weights of `nodes`, which estimate their printed length. A node and its transpose, as
+        in ``u + u.T``, count once.
         """
         heaviest: dict[str, int] = {}
         for node in nodes:

@@ -101,9 +101,10 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield ``(node, rows, variables)`` for each node below `root` that is evaluated for certain, under no condition
-    and in no loop that may be empty: with the constraints and variables of the loops around it. The constraints `known`
-    hold; pairs in `seen` are skipped, new ones are added to it.
+    """Yield ``(node, rows, variables)`` for each node below `root` that is certainly evaluated, under no condition and
+    in no loop that may be empty, with the constraints and variables of the loops around it.
+
+    The constraints `known` hold; pairs in `seen` are skipped, new ones are added to it.
     """
     stack: list[tuple[Node, Rows, tuple[int, ...]]] = [(root, (), ())]
     while stack:

@@ -47,9 +47,8 @@ class _Forms(NamedTuple):
 
 
 def with_bounded_growth(graph: Graph, product: Node) -> Node:
-    """Rewrite a product with a divisor that is linear in ``expm1(u)``, such as ``exp(u)/(a + expm1(u))``, in a form
-    that does not overflow for large u. Return `product` itself if it has no such divisor, grows with u, or cannot
-    overflow.
+    """Return `product`, which has a divisor that is linear in ``expm1(u)``, as in ``exp(u)/(a + expm1(u))``, in a form
+    that does not overflow for large u. Return it unchanged if it has no such divisor, grows with u, or cannot overflow.
     """
     for divisor in product.args:
         exponent = _exponent(divisor)
@@ -166,8 +165,9 @@ def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
 
 def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
     """Return two formulas for `factor`, a power of a sum that is linear in ``exp(u)`` or ``expm1(u)``: one for ``u >
-    0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. `w` is ``-abs(u)``. None for another
-    form.
+    0``, divided by a power of ``exp(u)`` that grows as fast, and one for other u. None for another form.
+
+    `w` is ``-abs(u)``.
 
     For a divisor ``1/d``, these are the formulas of ``d``.
     """

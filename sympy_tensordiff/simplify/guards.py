@@ -70,8 +70,9 @@ def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
     """Return the product `body` with each factor in the form with the fewest free indices that the equation `row`
-    allows: under ``p[i] == j``, ``p[i]`` may become j or vice versa. `solution` is the equation solved for ``p[i]``;
-    `fixed` are sizes.
+    allows: under ``p[i] == j``, ``p[i]`` may become j or vice versa.
+
+    `solution` is the equation solved for ``p[i]``; `fixed` are sizes.
 
     `solution` is empty if only a multiple of the entry is known.
 
@@ -199,8 +200,8 @@ def solved(rows: Rows, sizes: frozenset[int]) -> Substitution:
 
 
 def pair_opposites(graph: Graph, terms: list[Node], facts: Rows) -> list[Node]:
-    """Return `terms` with a guard ``[p == 0]`` next to a guard ``[p >= 1]`` written as ``[p <= 0]`` where ``p >= 0`` is
-    known: the two are then opposites, an if and an else.
+    """Return `terms` with a guard ``[p == 0]`` next to a guard ``[p >= 1]`` written as ``[p <= 0]``, where ``p >= 0``
+    is known. The two are then opposites, like an if and an else.
     """
     guards = {term.data for term in terms if term.op == "guard"}
     return [_as_opposite(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
@@ -224,8 +225,9 @@ MAX_GUARDED_TERMS = 32
 
 
 class GuardedTerm(NamedTuple):
-    """A summand of a guarded term, such as ``a`` in ``[i == j]*(a + b)``, where this term belongs to an addition. The
-    fields are the constraints of the guard, the body of the summand, the position of the term, and the summand as
+    """A summand of a guarded term in an addition, such as ``a`` in the term ``[i == j]*(a + b)``.
+
+    The fields are the constraints of the guard, the body of the summand, the position of the term, and the summand as
     written.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
@@ -245,8 +247,8 @@ class GuardJoiner:
         self.sizes = sizes
 
     def joined(self, terms: Sequence[Node], facts: Rows) -> list[Node] | None:
-        """Return the terms of an addition with two guards merged into one, as ``[i < j]*f + [i >= j]*f`` into ``f``;
-        None if no two can be merged.
+        """Return the `terms` of an addition with two guarded terms merged into one, as ``[i < j]*f + [i >= j]*f`` into
+        ``f``; None if no two can be merged. ``facts`` are known constraints.
         """
         # One term may occur here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
@@ -291,7 +293,7 @@ class GuardJoiner:
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
         """Return one body for two guarded terms, so that they can be merged: it equals the body of each term where the
-        guard of this term holds. For the terms ``i`` and ``0 if i == 0`` it is ``i``. None if there is no such body.
+        guard of this term holds, such as ``i`` for ``i`` and for ``0 if i == 0``. None if there is no such body.
         """
         if one.body is two.body:
             return one.body

@@ -61,9 +61,10 @@ def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
 
 
 def log_of_large_product(graph: Graph, argument: Node) -> Node | None:
-    """Return the logarithm of `argument` in a form that does not overflow, if `argument` is ``f*(k + w)`` with a
-    positive number ``k`` and a product ``w`` with an even power, such as ``t**2/n``. The factor ``f`` may be missing.
-    None for other arguments.
+    """Return the logarithm of `argument` in a form that does not overflow, if `argument` is ``f*(k + w)``, with a
+    positive number ``k`` and a product ``w`` with an even power, such as ``t**2/n``. None for other arguments.
+
+    The factor ``f`` may be missing.
 
     Where ``f`` or another factor of the root is negative, its root is NaN, and so is the logarithm.
     """
@@ -104,7 +105,9 @@ def _root_of_square(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
 
 def with_large_squares(graph: Graph, product: Node) -> Node:
     """Return `product` with a quotient ``u**2/(k + c*u**2)`` in it computed so that the squares cannot overflow;
-    another product is unchanged. ``c`` may be a product of letters, as in ``t**2/(1 + t**2/n)``.
+    another product is unchanged.
+
+    ``c`` may be a product of letters, as in ``t**2/(1 + t**2/n)``.
     """
     factors = graph.factors(product)
     for divisor in factors:

@@ -122,8 +122,8 @@ class Logarithms:
         return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
 
     def of_factors(self, node: Node, factors: Sequence[Node]) -> Node:
-        """Return ``log(a*b)`` as ``log(a) + log(b)`` for factors of known sign that may overflow. The other factors
-        remain in one logarithm.
+        """Return the logarithm of `node`, the product of `factors`, as a sum of logarithms of the factors that have a
+        known sign and may overflow: ``log(a*b)`` as ``log(a) + log(b)``. The other factors remain in one logarithm.
         """
         graph = self.graph
         if self.numbers and (joined := _of_determinants(graph, factors)) is not None:
@@ -154,8 +154,10 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """Return ``log(prod_k a(k))`` as ``sum_k log(a(k))`` if ``a`` is known to have no negative values. Else only
-        the positive factors of ``a`` are treated in this way and, for kernels, the absolute values of the others.
+        """Return `node`, ``log(prod_k a(k))``, as ``sum_k log(a(k))`` if ``a`` is known to have no negative values.
+
+        Else only the positive factors of ``a`` are treated in this way and, for kernels, the absolute values of the
+        others.
         """
         graph = self.graph
         variables, rows, body = graph.open(node)

@@ -49,8 +49,9 @@ _MAX_TERMS = 6
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
     """Return `roots` rewritten so that no exponential overflows: quotients such as ``1/(1 + exp(u))`` become sigmoids,
-    and logarithms of products sums of logarithms. Without `numbers`, for printing and differentiation, logarithms get
-    no form that only serves the computation.
+    and logarithms of products sums of logarithms.
+
+    Without `numbers`, for printing and differentiation, logarithms get no form that only serves the computation.
     """
     work = _Logistic(graph, numbers)
     return _rewritten(graph, roots, work)
@@ -177,7 +178,8 @@ class _Logistic(PairJoiner):
         return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
 
     def complement(self, node: Node) -> Node:
-        """Return an addition with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; unchanged without such terms.
+        """Return the addition `node` with ``a*sigmoid(-u)`` in place of ``a - a*sigmoid(u)``; unchanged without such
+        terms.
 
         With ``self.numbers``, ``a - 2*a*sigmoid(u)`` also becomes ``-a*tanh(u/2)``, which is accurate near 0. Additions
         with too many terms are unchanged.

@@ -96,7 +96,7 @@ class _Densities:
 
     def is_needed(self, factor: Node) -> bool:
         """Return whether `factor` is computed even if a product with it is rewritten: it is read from an array, or
-        several nodes use it. For a power, the uses of its base count.
+        several nodes use it. For a power, what counts are the uses of its base.
         """
         return self.uses[self.base(factor)] > 1 or factor.op == "read"
 

@@ -248,9 +248,10 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that already hold where `row`, one of them, is tested: those of outer loops in a
-    loop nest over `variables`; all others in a guard, for which `variables` is empty. Constraints with the
-    integer-tensor entry `entry` are left out.
+    """Yield the constraints in `rows` that already hold where `row`, one of them, is tested: in a loop nest over
+    `variables`, those of outer loops; in a guard, for which `variables` is empty, all others.
+
+    Constraints with the integer-tensor entry `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -273,7 +274,7 @@ MOST_CASES = 8
 
 
 def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
-    """Split `value` into cases by its guards: return pairs ``(constraints, value where these are true)``, which exclude
+    """Return `value` split into cases by its guards: pairs ``(constraints, value where these are true)``, which exclude
     each other and cover all points. If there are more than ``MOST_CASES``, return ``[((), value)]``.
 
     A choice by indices that differ is split as well: the first of them that differs is less or greater. Guards inside
@@ -315,8 +316,8 @@ def _is_unequal_choice(node: Node) -> bool:
 
 
 def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
-    """Return ``(unequal, equal)``, two lists of systems of constraints. The points of the first are those at which no
-    form is 0, the points of the second those at which some form is 0. No point is in two systems.
+    """Return ``(unequal, equal)``, two lists of systems of constraints. Each point satisfies exactly one system: one of
+    ``unequal`` if no form in ``forms`` is 0 there, one of ``equal`` if some form is 0.
     """
     inside: list[Rows] = [()]
     outside: list[Rows] = []

@@ -98,9 +98,10 @@ class _Norms:
         return is_use and self.tables.get(node.args[0].args[0]) is not None
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return a power or comparison of a sum of squares in `bases` in terms of its norm: ``norm**(2*p)`` for
-        ``base**p``, ``norm > 0`` for ``base > 0``; other nodes are unchanged. `old` is `node` before its arguments were
-        rewritten.
+        """Return `node`, a power or comparison of a sum of squares, in terms of the norm, the root of this sum:
+        ``norm**(2*p)`` for ``base**p``, ``norm > 0`` for ``base > 0``. Other nodes are unchanged.
+
+        `bases` are the sums of squares; `old` is `node` before its arguments were rewritten.
         """
         if old.op not in ("pow", "compare") or old.args[0] not in bases or old.args[1].op != "const":
             return node

@@ -60,16 +60,18 @@ def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | N
 def series_of(
     node: Node, bases: Mapping[Node, Number], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
-    """Return the series of the scalar `node` in ``t`` about 0, computed with `length` coefficients, of which fewer may
-    remain if terms cancel; None if it is not known. The variable ``t`` is a product of powers, given as the dictionary
-    `bases` from bases to exponents; `memo` caches the series of nodes.
+    """Return the power series of the scalar `node` in ``t`` about 0; None if it is not known. The variable ``t`` is a
+    product of powers, given by the dictionary `bases` from bases to exponents.
 
-    `node` has no free variables but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
+    It is computed with `length` coefficients, of which fewer may remain if terms cancel. `node` has no free variables
+    but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
     """
     memo = {} if memo is None else memo
 
     def visit(part: Node) -> Series | None:
-        """Return the series of `part`, from the enclosing function's `memo` if it is there; None if it is not known."""
+        """Return the series of `part`, from ``memo``, the enclosing function's cache, if it is there; None if it is not
+        known.
+        """
         if part not in memo:
             memo[part] = read(part)
         return memo[part]

@@ -174,9 +174,10 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` that correspond to the summed `axes` of `exponential`, if both are the same
-    exponential up to the order of axes: `other` divided by this sum is then a softmax. None otherwise; `rest` has the
-    labels of the sum, `labels` those of `other`.
+    """Return the axes of `other` that correspond to the `axes` over which `exponential` is summed, if both are the same
+    exponential up to the order of axes; else None. The quotient of `other` and this sum is then a softmax.
+
+    `rest` has the labels of the sum, `labels` those of `other`.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
@@ -259,9 +260,10 @@ def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _shifts(graph: Graph, exponent: Node) -> list[Node]:
-    """Return the terms ``[u, v]`` of a sum `exponent` of the form ``a*u + b*v`` with numbers a and b, to recognise a
-    softmax ``exp(u - logsumexp(u))``. Transpositions of the terms and repetitions along new axes are removed, too.
-    Return [] unless there are two terms.
+    """Return the terms ``[u, v]`` of the sum `exponent`, ``a*u + b*v``, without their numeric factors, such as those of
+    ``u - logsumexp(u)`` in a softmax. Return [] unless `exponent` is a sum of two terms.
+
+    Transpositions of the terms and repetitions along new axes are removed, too.
     """
     while exponent.op == "ein" and exponent.args and is_view(exponent):
         exponent = exponent.args[0]

@@ -56,7 +56,7 @@ class ProductsOfSums:
         self.flat = flat
 
     def of(self, limits: Limits, body: Node, facts: Rows) -> Node:
-        """Return the sum of `body` within the loop bounds `limits`, outermost first. Factors are moved out of loops in
+        """Return the sum of `body` over the loop bounds `limits`, outermost first, with factors moved out of loops in
         which they do not change, if `facts` show that this is safe.
         """
         if not self.flat:
@@ -74,8 +74,8 @@ class ProductsOfSums:
         )
 
     def may_leave(self, choice: Node, limits: Limits, facts: Rows) -> bool:
-        """Return whether the select `choice`, a factor of a sum, may be moved out of the sum: its condition does not
-        depend on the indices of `limits`, and is defined even where the sum is empty.
+        """Return whether the select `choice`, a factor of a sum, may be moved out of the sum over `limits`: its
+        condition does not depend on the indices, and is defined even where the sum is empty.
         """
         if not self.graph.is_choice(choice):
             return False
@@ -84,9 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split `factor`, a guard or select in a sum over `limits`: ``[i < j]*a*x[i]`` gives ``[a, [i < j]*x[i]]`` in a
-        sum over i. The factors that may leave both the sum and the condition come first. Return ``[factor]`` if there
-        are none.
+        """Split `factor`, a guard or select in a sum over `limits`, so that factors can leave both the sum and the
+        condition: ``[i < j]*a*x[i]`` gives ``[a, [i < j]*x[i]]`` in a sum over i. These factors come first. Return
+        ``[factor]`` if there are none.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -184,8 +184,8 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values of the variable of `limit`, the bounds of a sum, by which `factors`, without this
-        variable, can be multiplied instead of summing. None if the number is unknown, or may be 0 where a factor is
+        """Return the number of values of the variable of `limit`, by which `factors` that do not contain this variable
+        can be multiplied instead of being summed. None if the number is unknown, or may be 0 where a factor is
         undefined.
         """
         count = length_of_range(limit)
@@ -225,8 +225,8 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits` under the guard `rows`, if its inner sum over the limits `inner` is
-        a number times `base`: then it cancels with a factor ``1/base``, as in a softmax. None otherwise.
+        """Return the sum of `factors` over `limits` under the guard `rows`, simplified because its inner sum over
+        `inner` is a number times `base` and cancels with a factor ``1/base``, as in a softmax. None if it is not.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)

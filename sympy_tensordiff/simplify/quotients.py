@@ -284,7 +284,7 @@ class Quotients:
 
     def _factors_of_all_axes(self, node: Node) -> tuple[Node, ...]:
         """Return the factors of a product like ``a_i b_j C_ij``: its number, each factor that has all axes of the
-        product, ``C``, and the outer product of the other factors, ``a_i b_j``. Return `node` alone if it is not such a
+        product, here ``C``, and the outer product of the others, ``a_i b_j``. Return `node` alone if it is not such a
         product.
         """
         number, core = self.graph.split_view(node)
@@ -571,9 +571,8 @@ def _content_of(
 
 
 def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
-    """Return the sums t of which all terms of `polynomial` contain a root, as a dictionary from t to its least
-    exponent: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``. The exponents of t must be fractions that differ by
-    integers.
+    """Return a dictionary from sums t of which every term of `polynomial` contains a root to the least exponent of t:
+    ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``. The exponents of t must be fractions that differ by integers.
     """
     keys = [dict(key) for key in polynomial]
     found: dict[Node, Fraction] = {}

@@ -52,8 +52,10 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that follows from a read in the user's function: where it is false, the read is out of
-    bounds. It holds for all ``variables`` in the range ``rows``, where the ``conditions`` are true.
+    """A constraint ``form >= 0`` that holds because the user's function contains a read: where it is false, the read is
+    out of bounds.
+
+    It holds for all ``variables`` in the range ``rows``, where the ``conditions`` are true.
 
     It holds for all values of `variables`.
     """
@@ -112,9 +114,10 @@ class WrittenReads:
     def _extended_to_all(
         self, read: _Written, forms: dict[Variable, Affine], facts: Rows
     ) -> Iterator[dict[Variable, Affine]]:
-        """Yield each way to extend the substitution `forms`, of variables of `read` by index forms, to all variables in
-        the constraints of `read`: each constraint with an unassigned variable is matched with one of `facts`, so ``i <
-        n`` and ``k < n`` give ``{i: k}``.
+        """Yield each way to extend the substitution `forms` to all variables in the constraints of `read`. A constraint
+        with an unassigned variable is matched with one of `facts`: ``i < n`` and ``k < n`` give ``{i: k}``.
+
+        The substitution replaces variables of `read` by index forms.
         """
         self.tries -= 1
         rest = frozenset(v for v in read.variables if v not in forms)
@@ -241,8 +244,10 @@ class _Explicit:
     def unproven_data(
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
-        """Return ``(entry, constraints)`` for the first integer-tensor entry ``p[i]`` in the indices or constraints of
-        `node` that is not proved to be in bounds, with the constraints known where it is read; None if all are proved.
+        """Return ``(entry, constraints)`` for the first integer-tensor entry, such as ``p[i]``, in the indices or
+        constraints of `node` that may be out of bounds, with the constraints known where it is read. None if all are
+        proved.
+
         `variables` and `rows` are those that `node` binds.
         """
         if not self.graph.integers:
@@ -259,8 +264,9 @@ class _Explicit:
 
     def forms_with_data(self, variables: Sequence[int], rows: Rows, facts: Rows) -> list[tuple[Affine, Rows]]:
         """Return ``(form, constraints)`` for each constraint among `rows` that contains an entry of an integer tensor,
-        such as ``p[i]``: its affine form, and the constraints that hold where it is tested. `rows` belong to a guard or
-        bound loops over `variables`; `facts` hold around them.
+        such as ``p[i]``: its affine form, and the constraints that hold where it is tested.
+
+        `rows` belong to a guard or bound loops over `variables`; `facts` hold around them.
         """
         return [(row.form, (*facts, *context_of(row, rows, variables))) for row in rows if data_entries([row.form])]
 
@@ -275,9 +281,9 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Split the computation of `node` into cases where the data entry `entry` is in bounds or out of bounds. Yield
-        pairs ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, or None if one
-        of these is false.
+        """Split the computation of `node` into cases in which the entry `entry` of an integer tensor is in bounds or
+        not. Yield ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, or None if
+        one of them is false.
 
         In bounds, all of `rows` are tested; out of bounds, only the rows without `entry`.
 

@@ -69,8 +69,8 @@ def recognise(
     facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
-        """Apply the rules for whole tensors to `node` until none applies, and return the result. If it is a square
-        matrix, record in ``facts`` whether it is symmetric.
+        """Apply the enclosing function's ``chosen`` rules to `node` until none changes it, and return the result.
+        Record in ``facts`` whether a square matrix is symmetric.
         """
         while True:
             for rule in chosen.get(node.op, ()):
@@ -96,7 +96,9 @@ def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _join_in_inner_addition(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite ``x*(a + b) + c*x*a`` as ``x*((1 + c)*a + b)`` for a number c; None without such terms."""
+    """Rewrite an addition such as ``x*(a + b) + c*x*a``, with a number c, as ``x*((1 + c)*a + b)``. Return None if
+    `node` has no such terms. ``facts`` is not used here; all rules take it.
+    """
     found = with_terms_joined(graph, node)
     return None if found is node else found
 
@@ -173,8 +175,10 @@ def without_circles(graph: Graph, node: Node) -> Node:
 
 
 def _common_coefficient(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Rewrite `node`, an addition of tensors ``c*y - c*x``, as ``c*(y - x)``. None unless all coefficients are c or -c
-    for an exact number c other than 1, and some ``y`` with the coefficient c is computed, not a view.
+    """Return `node`, an addition of tensors such as ``c*y - c*x``, as ``c*(y - x)``. None unless all coefficients are c
+    or -c for an exact number c other than 1.
+
+    None, too, unless some ``y`` with the coefficient c is computed, not a view.
     """
     if not node.shape:
         return None
@@ -273,8 +277,10 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return the select `part`, or one of its values, without the factors in ``common``, those of all values: ``a
-        if c else b`` for ``x*a if c else x*b``. The enclosing function multiplies the result by them.
+        """Return `part`, a select or a value of one, without the factors in ``common``, which all its values have: ``a
+        if c else b`` for ``x*a if c else x*b``.
+
+        The enclosing function multiplies the result by ``common``.
         """
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
@@ -323,7 +329,9 @@ def with_factors_cancelled(graph: Graph, node: Node) -> Node | None:
 
 
 def _factor_of_inverse(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` with ``inv(F R) F`` in it replaced by ``inv(R)``; None without such operands."""
+    """Return the product `node` with ``inv(F R) F`` in it, for matrices F and R, replaced by ``inv(R)``; None without
+    such operands.
+    """
     found = without_factor_of_inverse(graph, product_of(graph, node), facts.uses)
     return None if found is None else build(graph, found)
 
@@ -366,9 +374,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Multiply out the contraction `node`: for each operand that is an addition, yield the list of contractions with
-    one of its terms as operand instead, whose sum is `node`. With `is_alone`, the addition must have a summed index
-    that no other operand has.
+    """Yield a list for each operand of the contraction `node` that is an addition: the contractions with one of its
+    terms in its place, whose sum is `node`. With `is_alone`, the addition must have a summed index that no other
+    operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))
@@ -464,8 +472,8 @@ def _numbers_outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` with the diagonal of an operand taken before an elementwise function: ``f(x, y)[i]``,
-    which needs no matrix, replaces ``f(x[:, None], y)[i, i]``. None if `node` has no such operand.
+    """Return the product `node` with the diagonal of an elementwise function replaced by the function of diagonals,
+    ``f(x[:, None], y)[i, i]`` by ``f(x, y)[i]``, which needs no matrix. None if no operand is such a diagonal.
     """
     coefficient, inputs, output, extents = node.data
     parts = list(zip(node.args, inputs, strict=True))

@@ -24,8 +24,8 @@ CASES_LIMIT = 16
 
 
 class RemainderSum(NamedTuple):
-    """One case of a sum whose constraints include an equation: the sum left after the equation is eliminated, for sizes
-    of one residue class, such as even n. The fields are its variables, constraints and body.
+    """One case of a sum from which an equation has been eliminated: the remaining variables, constraints and body, for
+    sizes of one residue class, such as even n.
     """
 
     variables: list[int]
@@ -53,9 +53,10 @@ def systems_by_remainders(
 
 
 def _congruences(rest: Affine, variables: Sequence[int], modulus: int) -> list[Rows] | None:
-    """Return the conditions under which ``rest`` is divisible by `modulus`, as a list of cases: systems of constraints,
-    one for each combination of remainders of the symbolic coefficients of `variables`. None if ``rest`` is not linear
-    in `variables`, or if there are more than ``CASES_LIMIT`` cases.
+    """Return the conditions under which ``rest`` is divisible by `modulus`, as a list of alternative systems of
+    constraints. None if ``rest`` is not linear in `variables`, or if there are more than ``CASES_LIMIT`` systems.
+
+    There is one for each combination of remainders of the symbolic coefficients of `variables`.
     """
     factors: dict[int, Affine] = {}
     for v in sorted(rest.atoms().intersection(variables)):
@@ -91,9 +92,11 @@ def _system(
     digits: Collection[int],
 ) -> RemainderSum:
     """Return the sum of `body` over `variables` in the range `rows` without the variable `v`, which ``equation == 0``
-    determines; `given` has the conditions on the sizes and, last, the congruence by which ``v`` is an integer. `digits`
-    are indices known to be at least 0 and less than the coefficient of ``v`` (without its sign), so that the congruence
-    can determine them.
+    determines.
+
+    `given` has the conditions on the sizes and, last, the congruence by which ``v`` is an integer. `digits` are indices
+    known to be at least 0 and less than the coefficient of ``v`` (without its sign), so that the congruence can
+    determine them.
 
     This congruence is solved for another index if possible.
     """
@@ -102,8 +105,8 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def with_equation(form: Affine) -> Affine:
-        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; `form` itself if its coefficient of
-        ``v`` is not a multiple of ``c``, the coefficient in the equation.
+        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; both belong to the enclosing function.
+        Return `form` itself if its coefficient of ``v`` is not a multiple of that in the equation.
         """
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
@@ -121,9 +124,10 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` without the variable `v`, which `equation` determines. A row linear in `v` is scaled
-    so that a multiple of the equation can be subtracted without a division. For other rows, the substitution `value`,
-    from ``v`` to a quotient, is applied.
+    """Return the constraint `row` with the variable `v` eliminated by ``equation == 0``, which determines it.
+
+    A row linear in `v` is scaled so that a multiple of the equation can be subtracted without a division. For other
+    rows, the substitution `value`, from ``v`` to a quotient, is applied.
     """
     parts = slope(row.form, v)
     if parts is None:
@@ -171,11 +175,11 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """Solve the congruence `row` in two steps, which gives a simpler solution: first modulo `share`, a divisor of its
-    modulus, then modulo the quotient. Return ``{variable: form}``, None if a step fails. Variables in `last` are solved
-    for only if others fail.
+    """Solve the congruence `row` for some of `variables` in two steps: modulo `share`, a divisor of its modulus, then
+    modulo the quotient. Return ``{variable: form}``, or None if a step fails.
 
-    Modulo the divisor `share` the coefficients of the other indices vanish.
+    Variables in `last` are solved for only if no other can be. Modulo `share`, the coefficients of the other indices
+    vanish, which gives a simpler solution.
 
     Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
     ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.

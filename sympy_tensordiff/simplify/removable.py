@@ -153,15 +153,14 @@ class SeriesTerm(NamedTuple):
 def regular_at_zero(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> list[Node]:
-    """Return the entries `roots` with a series near 0 in place of terms that cancel there, as in ``(exp(u) - 1 -
-    u)/u**2``. `arrays` maps stored tensors to their comprehensions; `choices` maps differences that are accurate
-    already to formulas that have a series.
+    """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced by a power
+    series there.
 
     An entry inside of one that is replaced stays as it is.
 
     `arrays` maps tensors that are computed before to their comprehensions: terms may be read from them. `choices` maps
-    differences that are a choice between two accurate forms to a formula that has a series. These stay as they are,
-    if they are not terms of another entry.
+    differences that are a choice between two accurate forms to a formula that has a series. These stay as they are, if
+    they are not terms of another entry.
     """
     nodes = reachable(*roots)
     outer = set(roots)
@@ -246,9 +245,10 @@ def _with_entries_of(
     choices: Mapping[Node, Node],
     ratios: AbstractSet[Node],
 ) -> dict[Node, Node]:
-    """Return a dictionary from `nodes` to equal nodes in which simple formulas replace reads of stored arrays, so that
-    rules can see them. `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use
-    instead.
+    """Return a dictionary from `nodes` to equal nodes in which reads of stored arrays are replaced by simple formulas,
+    so that rules can see these.
+
+    `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use instead.
 
     Entries that read further arrays are treated alike, each once, up to `MAX_ENTRIES` in all. For the quotients
     ``a/b`` in `ratios`, sums ``a + b`` become ``b*(1 + a/b)``, which have a series in the quotient.
@@ -347,9 +347,11 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 
 def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be replaced by series one by one. If several factors of a product contain
-    exponentials, leave these out. `whole` maps each argument to its form without reads; `parts` maps nodes to their
-    subexpressions.
+    """Return the arguments of `node` each of which a series may replace. If several factors of a product contain
+    exponentials, these are left out.
+
+    `whole` maps nodes to their formulas, with reads of stored arrays replaced; `parts` gives the subexpressions of a
+    formula.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels scale
     them together, and need all of them as they are.
@@ -365,9 +367,11 @@ def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, No
 def by_series(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node]
 ) -> list[SeriesChoice]:
-    """Return the power series that replace the formula `node` of an array entry, or terms of it, near 0, where its
-    terms cancel. Return [] if no terms cancel, or if `node` has too many functions. ``whole`` maps nodes to their
-    formulas, with reads of stored arrays replaced.
+    """Return the power series by which to compute the formula `node` of an array entry, or some of its terms, near 0,
+    where the terms cancel. Return [] if no terms cancel, or if `node` has too many functions.
+
+    ``whole`` maps nodes to their formulas, with reads of stored arrays replaced; `parts` gives the subexpressions of a
+    formula.
     """
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS or parts.is_one_regular_term(form):
@@ -405,9 +409,10 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return a choice that computes the sum `node` of `terms` near 0 by the series of the `groups`, terms that cancel
-    there, plus the other terms. None if the groups have different variables, or if one of the other terms may be
-    infinite at 0.
+    """Return a `SeriesChoice` that computes the sum `node` of `terms` near 0 by a series for each of the `groups`,
+    terms that cancel there, plus the other terms.
+
+    None if the groups have different variables, or if one of the other terms may be infinite at 0.
     """
     series = {n for group in groups for n in group.members}
     others = [term for n, term in enumerate(terms) if n not in series]
@@ -526,9 +531,10 @@ def _series_of_group(
     rest: Node,
     variable: Variable,
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the series replaces it where ``abs(variable)``
-    is below the radius. None if the terms do not cancel near 0, or if the sum is accurate already. ``few`` has the
-    first coefficients.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the power series replaces it where
+    ``abs(variable)`` is below the radius. None if the terms do not cancel near 0, or if the sum is accurate already.
+
+    ``few`` has the first coefficients.
     """
     if all(factor.op == "const" for term in terms for factor in term.factors):
         return None
@@ -584,8 +590,9 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticSubexpressions, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return the `Group` of all terms in `groups`, with the power series in `variable` that replaces their sum near 0.
-    `groups` maps common factors to terms. None unless the terms of each group cancel near 0 and their series is known.
+    """Return the `Group` of all terms in `groups`, a dictionary from common factors to terms, with the power series in
+    `variable` that replaces their sum near 0. None unless the terms of each group cancel near 0 and their series is
+    known.
 
     A group whose terms cancel everywhere adds nothing to the series; if all groups do, the result is None as well.
     """
@@ -620,9 +627,10 @@ def _letters(parts: ArithmeticSubexpressions, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` as a list of terms ``rest*u**order*f(u)*...`` for large b, which is ``variable.lead``,
-    with ``u = 1/b``; each f has a power series. It is one term, or two for a logarithm of a sum: ``log(b + 1)`` is
-    ``log(1 + u) + log(b)``.
+    """Return the term `node`, for large values of ``b = variable.lead``, as a list of terms ``rest*u**order*f(u)*...``
+    with ``u = 1/b``; each f has a power series.
+
+    The list has one term, or two for a logarithm of a sum: ``log(b + 1)`` is ``log(1 + u) + log(b)``.
     """
     base = variable.lead
     if base not in parts[node]:
@@ -767,7 +775,7 @@ def is_arithmetic(entry: Node) -> bool:
 
 
 def _arithmetic(node: Node) -> Sequence[Node]:
-    """Return the arguments of an arithmetic operation or function call; () for other nodes."""
+    """Return the arguments of `node` if it is an arithmetic operation or a function call; () for other nodes."""
     return node.args if node.op in _ARITHMETIC else ()
 
 
@@ -851,8 +859,10 @@ def _term(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: V
 
 
 def _series(terms: Sequence[SeriesTerm], powers: Powers, length: int) -> Series | None:
-    """Return the first `length` terms of the power series of the sum of `terms`, in the variable of `powers` and
-    without the common factor ``rest`` of all terms. None if a term has no series.
+    """Return the first `length` terms of the power series of the sum of `terms`, in the variable of `powers`. None if a
+    term has no series.
+
+    The series lacks ``rest``, the common factor of all terms.
     """
     found = [powers.series_of_product(term.order, term.factors, length) for term in terms]
     known = [one for one in found if one is not None]

@@ -42,7 +42,7 @@ def root_less_sum(graph: Graph, node: Node) -> Node | None:
 
 def shares_less_number(graph: Graph, node: Node) -> Node | None:
     """Return the sum `node` of a number and terms divided by one root, such as ``b/s + c/s - 1`` with ``s = sqrt(a + (b
-    + c)**2)``, in a form that is accurate where it is nearly 0 (here for small ``a``). None for other sums.
+    + c)**2)``, in a form that is accurate where it is nearly 0. None for other sums.
     """
     numbers = [arg for arg in node.args if arg.op == "const"]
     terms = [graph.factors(arg) for arg in node.args if arg.op != "const"]
@@ -81,9 +81,10 @@ def is_root_of_sum(graph: Graph, node: Node) -> bool:
 
 
 def root_minus_value(graph: Graph, root: Node, b: Node) -> Node | None:
-    """Return ``root - b`` without cancellation for the root ``sqrt(b**2 + c)``: a select of ``c/(root + b)`` where ``b
-    > 0`` and ``c < 3*b**2``, and of the plain difference elsewhere. None for other roots, or if `b` is a number that is
-    not positive.
+    """Return ``root - b`` without cancellation for a root ``sqrt(b**2 + c)``; None for other roots, or if `b` is a
+    number that is not positive.
+
+    It is a select of ``c/(root + b)`` where ``b > 0`` and ``c < 3*b**2``, and of the plain difference elsewhere.
     """
     if not is_root_of_sum(graph, root):
         return None

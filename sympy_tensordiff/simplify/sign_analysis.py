@@ -121,8 +121,10 @@ def _touches_zero(graph: Graph, term: Node, constant: Node) -> bool:
 
 
 def _call(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the `SignFacts` of a function call: the sign of the value, and whether the call is flat, that is, has the
-    derivative 0 wherever its value is 0. They follow from the function and from the facts of its ``arguments``.
+    """Return the `SignFacts` of a function call: the sign of its value, and whether it is flat, that is, has the
+    derivative 0 wherever the value is 0.
+
+    They follow from the function and from the facts of its ``arguments``.
     """
     if record_of(node.data).is_positive:
         return SignFacts(1, True)
@@ -162,9 +164,9 @@ def _is_over_axes(node: Node) -> bool:
 
 
 def _guarded(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of a guard or an extremum: that of its body, but at best "nonnegative", since the value may be 0.
-    The result also says whether it is flat (derivative 0 where the value is 0). ``arguments[0]`` has these facts of the
-    body.
+    """Return the `SignFacts` of a guard or an extremum: the sign of its body, but at best "nonnegative", since the
+    value may be 0, and whether it is flat, that is, has the derivative 0 wherever the value is 0. ``arguments[0]`` has
+    the facts of the body.
     """
     return SignFacts(min(arguments[0].sign, 0), arguments[0].flat)
 

@@ -50,9 +50,8 @@ class Summed(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``Sum f + Sum g`` over one range merged to ``Sum (f + g)``, if ``f`` and ``g`` share factors.
-    With `selected`, guards by equations with tensor entries count as factors. Variables in `sizes` are not indices;
-    additions of whole tensors are unchanged.
+    """Return `nodes` with sums over the same range that share factors merged: ``Sum a*f + Sum a*g`` becomes ``Sum a*(f
+    + g)``. Additions of whole tensors are unchanged.
 
     The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
     equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside
@@ -205,16 +204,18 @@ def _merge_group(
     alike = _branches(graph, bodies, selected)
 
     def merged(inner: Node) -> Node:
-        """Return `inner`, the body of a merged sum, with common factors taken out. If it is an addition, sums over
-        equal ranges in it are merged first, down to a limited depth.
+        """Return `inner`, the body of a merged sum, with common factors taken out.
+
+        If it is an addition, sums over equal ranges in it are merged first, down to a limited depth.
         """
         is_addition = inner.op == "add" and levels
         return grouped(graph, _merged(graph, inner, levels - 1, sizes, selected) if is_addition else inner)
 
     def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms`, all with the factors `common`, as the product of these with the sum of the
-        remaining factors. None if all factors are plain entries, scalars or indices, unless the terms differ only in
-        the order of indices, as ``X[i, j]`` and ``X[j, i]``.
+        """Return the sum of `terms`, which all have the factors `common`, as ``common*(sum of the rests)``. Return None
+        if all factors are plain entries, scalars or indices.
+
+        Such terms are merged only if they differ only in the order of indices, as ``X[i, j]`` and ``X[j, i]``.
         """
         if all(base.op in ENTRIES for term in terms for base in term.powers) and not _are_twins(terms):
             return None
@@ -258,9 +259,11 @@ condition and the branch: 0 where it is true, 1 where it is false.
 
 
 def _branches(graph: Graph, bodies: Sequence[_Body], selected: bool) -> dict[Branch, list[PowerProduct]]:
-    """Group the summands `bodies` by the conditions under which they are added; return a dictionary from the conditions
-    to the summands. A summand ``a if c else b`` is split in two if another one has the same ``c``. With `selected`,
-    guards ``p == a[t]`` count as factors.
+    """Group the summands `bodies` by the conditions under which they are added: return a dictionary from the conditions
+    to the summands.
+
+    A summand ``a if c else b`` is split in two if another one has the same ``c``. With `selected`, guards ``p == a[t]``
+    count as factors.
     """
     choices = [(body, *graph.split_coefficient(body.node)) for body in bodies]
     counts = Counter((body.tests, choice.args[0]) for body, _, choice in choices if choice.op == "select")

@@ -72,8 +72,8 @@ def exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def _may_be_exchanged(node: Node) -> bool:
-    """Return whether it is worth testing if `node` is symmetric in two axes: its operation may make it so, and one of
-    its arguments is a computed tensor. This is quick, the test itself is not.
+    """Return whether `node` may be symmetric in two axes, by a quick test before the slow one: its operation may make
+    it so, and one of its arguments is a computed tensor.
     """
     return node.op in _EXCHANGED and any(arg.shape and arg.args for arg in node.args)
 
@@ -98,8 +98,8 @@ def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
 
 
 def _entrywise_args(node: Node) -> tuple[Node, ...]:
-    """Return the arguments of an entrywise operation, some of which may have fewer axes and are then repeated; () for
-    other nodes.
+    """Return the arguments of `node` if it is an operation applied entry by entry; some of them may have fewer axes and
+    are then repeated. Return () for other nodes.
     """
     return node.args if node.op in _ENTRYWISE else ()
 
@@ -145,8 +145,9 @@ def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
 
 def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
     """Return 1 if exchanging the axes `a` and `b` leaves the einsum `node` unchanged, -1 if it changes the sign, 0 if
-    neither is known. The sign is the product of the signs of operands with both axes, if the product of the other
-    operands is invariant.
+    neither is known.
+
+    It is the product of the signs of operands with both axes, if the product of the other operands is invariant.
     """
     first, second = node.data.output[a], node.data.output[b]
     if first == second:
@@ -177,8 +178,8 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
     """
 
     def sort_key(label: Label) -> int:
-        """Return the sort key of a label: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
-        the result. The labels of the result are ``output`` of the enclosing function.
+        """Return a sort key for `label`: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
+        the result. The enclosing function's ``output`` has the labels of the result.
         """
         return (0 if label == output[0] else 2) if label in output else 1
 
@@ -259,8 +260,9 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return ``roots`` with groups of operands that share no label as separate products. So ``outer(A @ x, B @ y)`` has
-    the operands ``A @ x`` and ``B @ y``, which other expressions may share.
+    """Return ``roots`` with each product of operands that share no label, directly or through others, split into
+    separate products. So ``outer(A @ x, B @ y)`` has the operands ``A @ x`` and ``B @ y``, which other expressions may
+    share.
     """
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)
 
@@ -334,8 +336,10 @@ def with_symmetric_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) -> bool:
-    """Whether an einsum is symmetric in its two result axes: it is the same product after exchanging them. False if it
-    has too many operands to test. `known` says which nodes are symmetric matrices.
+    """Return whether the einsum `node` is symmetric in its two result axes: it is the same product after exchanging
+    them. False if it has too many operands to test.
+
+    `known` says which nodes are symmetric matrices.
     """
     product = product_of(graph, node)
     if len(product.output) != 2:
@@ -380,8 +384,10 @@ def _factors(parts: Sequence[Operand]) -> list[Operand] | None:
 def _ordered_product(
     graph: Graph, parts: Sequence[Operand], output: Labels, extents: Mapping[Label, Affine], known: Mapping[Node, bool]
 ) -> Node:
-    """Return the einsum of `parts` with the result labels `output`; the two labels of each symmetric operand (one that
-    `known` maps to True) are in a standard order, so that equal products are equal nodes.
+    """Return the einsum of `parts` with the result labels `output`, in a standard form: the two labels of each
+    symmetric operand are ordered, so that equal products are equal nodes.
+
+    ``known`` maps symmetric operands to True.
     """
     return graph.ein(1, in_order(parts, output, known), output, dict(extents))
 

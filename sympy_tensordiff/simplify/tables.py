@@ -37,9 +37,11 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return the formula `entry`, of a tensor's entry at the indices `axes` within `extents`, as a sum of reads of new
-    comprehensions (tables), so that each value is computed once. The dense terms share one table; a guarded term gets a
-    smaller one, read under its guard.
+    """Return the formula `entry`, of a tensor's entry at the indices `axes`, rewritten to read new comprehensions
+    (tables), so that each value is computed once.
+
+    The dense terms share one table; a guarded term gets a smaller one, read under its guard. ``extents`` are the
+    extents of the axes.
 
     The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
     """
@@ -163,9 +165,11 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool =
 
 
 def _mixed_reads(nodes: Sequence[Node], roots: Sequence[Node]) -> set[Node]:
-    """Return the reads among `nodes` that can be written out by entries of comprehensions, as ``exp(-D[i, j])`` for
-    ``exp(-D)[i, j]``. The tensor that is read must be an element-wise operation, small or read once, and not in `roots`
-    or used as a whole.
+    """Return the reads among `nodes` that can be replaced by entries of comprehensions, as ``exp(-D)[i, j]`` by
+    ``exp(-D[i, j])``.
+
+    The tensor that is read must be an element-wise operation, small or read once, and not in `roots` or used as a
+    whole.
 
     A tensor that is read at several indices, or shares comprehensions with others, must be small: its formula is
     computed, and written, at each of them.
@@ -196,10 +200,11 @@ def _tree_size(tensor: Node) -> int:
 
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
-    """Return whether `tensor` and all tensors from which it is computed are used only once, so that writing out an
-    entry computes nothing twice. ``users`` has the number of uses of each node, ``mixed`` says which nodes are checked.
+    """Return whether `tensor` and the tensors from which it is computed are used only once, so that writing out an
+    entry computes nothing twice.
 
-    Only the nodes that `mixed` maps to True, comprehensions and operations on these, are checked.
+    ``users`` has the number of uses of each node. Only the nodes that ``mixed`` maps to True, comprehensions and
+    operations on these, are checked.
     """
     stack = [tensor]
     while stack:
@@ -213,8 +218,9 @@ def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[No
 
 def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
     """Return the reads of comprehensions among `nodes` (arguments first) that can be replaced by the formula of the
-    entry without computing anything twice. With `is_input`, for a function that will be differentiated, these are only
-    small entries read at plain indices.
+    entry without computing anything twice.
+
+    With `is_input`, for a function that will be differentiated, these are only small entries read at plain indices.
     """
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}
@@ -233,8 +239,8 @@ def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
             binders[arg] = binders.get(arg, frozenset()) | inside
 
     def is_alone(read: Node) -> bool:
-        """Return whether the entry of a table can be written out in place of `read`: it is small and needed only in the
-        loops over its own indices, or it is read once and the function will not be differentiated.
+        """Return whether the entry of a table that `read` reads can be written out instead: it is small and needed only
+        in the loops over its own indices, or it is read once and the function will not be differentiated.
         """
         height = read.args[0].args[0].height
         is_plain = all(isinstance(v, int) and form == Affine.variable(v) for form in read.data for v, _ in form.terms)

@@ -77,9 +77,10 @@ def _may_have_covariance(node: Node) -> bool:
 
 
 def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | None:
-    """Return the addition `node` with the two terms of a covariance, ``mean(x*y) - mean(x)*mean(y)``, replaced by the
-    more accurate ``mean((x - mean(x))*(y - mean(y)))``; None if it has no such terms. `arrays` maps arrays to the
-    formulas of their entries.
+    """Return the addition `node` with a covariance ``mean(x*y) - mean(x)*mean(y)`` in it replaced by the more accurate
+    ``mean((x - mean(x))*(y - mean(y)))``; None if it has no such terms.
+
+    `arrays` maps arrays to the formulas of their entries.
     """
     if not _may_have_covariance(node):
         return None

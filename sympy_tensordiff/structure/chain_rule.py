@@ -43,8 +43,8 @@ class _GradientTerm(NamedTuple):
 
 
 def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the Hessian of the scalar ``loss``. Each is a value at a row and a column, for all values of
-    some indices.
+    """Return the terms of the Hessian of the scalar ``loss`` with respect to ``variables``. Each is a value at a row
+    and a column, for all values of some indices.
 
     Examples
     --------
@@ -60,8 +60,8 @@ def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm,
 
 
 def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the Jacobian of ``functions``. Its rows are the entries of all functions, one function after
-    the other.
+    """Return the terms of the Jacobian of ``functions`` with respect to ``variables``. Its rows are the entries of all
+    functions, one function after the other.
     """
     found: list[DerivativeTerm] = []
     for number, function in enumerate(functions):

@@ -273,9 +273,10 @@ def nlp(
 def _flat_bounds(
     given: Any, tensors: Sequence[Any], shapes: Sequence[tuple[int, ...]], default: tuple[float, float]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return two flat arrays, the lower and the upper bounds of all entries of ``tensors``, which have the ``shapes``.
-    ``given`` has a pair ``(lower, upper)`` for each tensor, as a mapping or a sequence; tensors without a pair, or all
-    if it is None, get ``default``.
+    """Return two flat arrays, the lower and the upper bounds of all entries of ``tensors``. ``given`` has a pair
+    ``(lower, upper)`` for each tensor; tensors without a pair get ``default``.
+
+    ``given`` is a mapping, a sequence, or None for no pairs. ``shapes`` are the shapes of the tensors.
     """
     if given is None:
         pairs = [default] * len(tensors)

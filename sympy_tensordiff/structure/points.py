@@ -119,12 +119,14 @@ def _explicit_range(binder: IndexRange) -> RangeFunction:
 
 def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFunction:
     """Return a function that computes the range of one loop, from its greatest lower bound to its least upper bound,
-    for values of the outer indices. ``level`` has the bounds of the loop, ``symbols`` maps their variables to indices.
+    for values of the outer indices.
+
+    ``level`` has the bounds of the loop, ``symbols`` maps their variables to indices.
     """
 
     def range_of(values: Environment) -> tuple[Any, Any]:
-        """Return ``(lowest, highest)``, the range of the index of the enclosing function's loop, for the ``values`` of
-        the outer indices.
+        """Return ``(lowest, highest)``, the range of the enclosing function's loop index, for the ``values`` of the
+        outer indices.
         """
         at = {name: values[symbol] for name, symbol in symbols.items() if symbol in values}
         lows = [-(-form.evaluate(at) // divisor) for form, divisor in level.lows]
@@ -172,8 +174,10 @@ def _indices_in(expr: Any, binders: Sequence[IndexRange]) -> set[Any]:
 
 
 def evaluate(expr: Any, values: Environment) -> Any:
-    """Return the values of an integer expression, or of a condition on integers, as an exact array with one value for
-    each point; ``values`` has the values of its symbols at all points. Raise `UnsupportedError` for other expressions.
+    """Return the values of ``expr``, an integer expression or a condition on integers, as an exact array with one value
+    for each point. Raise `UnsupportedError` for other expressions.
+
+    ``values`` has the values of its symbols at all points.
 
     Examples
     --------

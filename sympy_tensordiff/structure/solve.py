@@ -144,9 +144,11 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return two low-rank factors of the dense part of a matrix (the terms that fill whole blocks); ``operator`` stores
-    them for later calls. None if their rank is above a quarter of the rows, if the sparse part is empty, or if the
-    operator is a block of a larger matrix.
+    """Return two low-rank factors of the dense part of the matrix ``operator``, which stores them for later calls. None
+    if such factors do not pay.
+
+    The dense part has the terms that fill whole blocks. It has no factors if their rank is above a quarter of the rows,
+    if the sparse part is empty, or if the operator is a block of a larger matrix.
 
     With an empty sparse part the matrix is probably singular.
     """
@@ -198,8 +200,8 @@ def _choose_sparse_method(matrix: Any) -> tuple[str, str]:
 
 
 def _make_sparse_solver(matrix: Any, name: str, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Factorise a sparse ``matrix`` by the method ``name``; return the function that solves for a right-hand side.
-    ``symmetric`` says that the matrix is symmetric.
+    """Return the function that solves linear systems with the sparse ``matrix`` for a right-hand side, by its
+    factorisation with the method ``name``. ``symmetric`` says that the matrix is symmetric.
     """
     makers = {
         "diagonal": _diagonal_solver,
@@ -272,8 +274,10 @@ def _block_diagonal_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], V
 
 
 def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a banded ``matrix`` that has a few full rows and columns, by the Schur
-    complement. ``symmetric`` says that the matrix is symmetric. Raise `_NotApplicable` for any other matrix.
+    """Return the function that solves linear systems with ``matrix``, banded but for a few full rows and columns, by
+    the Schur complement. Raise `_NotApplicable` for any other matrix.
+
+    ``symmetric`` says that the matrix is symmetric.
     """
     border = _full_rows_and_columns(matrix)
     if border is None:
@@ -299,8 +303,8 @@ def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
 
 
 def _lu_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
-    """Return the function that solves with a sparse ``matrix`` by SciPy's sparse LU factors. ``symmetric`` selects an
-    order of elimination that suits symmetric matrices.
+    """Return the function that solves linear systems with a sparse ``matrix`` by SciPy's sparse LU factors.
+    ``symmetric`` selects an order of elimination that suits symmetric matrices.
     """
     with convert_singular_errors():
         factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A" if symmetric else "COLAMD")

@@ -190,9 +190,10 @@ class _EntryExpander(Rewriting):
 
 
 def normalise_terms(terms: Iterable[DerivativeTerm]) -> tuple[DerivativeTerm, ...]:
-    """Return ``terms`` in a standard form: a term whose value is a sum of cases is split into one term per case, with
-    the case's conditions on indices; indices that an equation determines or on which only the value depends are
-    eliminated. Raise `UnsupportedError` beyond `MAX_TERMS`.
+    """Return ``terms`` with each term whose value is a sum of cases split into one term per case, with the case's
+    conditions on indices. Raise `UnsupportedError` beyond `MAX_TERMS` terms.
+
+    Indices that an equation determines, or on which only the value depends, are eliminated.
     """
     found: list[DerivativeTerm] = []
     memo: dict[int, Any] = {}

@@ -66,8 +66,8 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """The terms of all groups, in order; instead of its value expression, each has the symbol ``result<n>`` of the
-        kernel result that holds it. Terms of a group with equal values share a symbol.
+        """Return the terms of all groups, in order, with the symbol ``result<n>`` of the kernel result that has the
+        value of a term in place of its value expression. Terms of a group with equal values share a symbol.
         """
         terms: list[DerivativeTerm] = []
         first = 0
@@ -91,9 +91,10 @@ class ValueKernel:
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
     def results(self, buffer: NDArray[Any], points: Sequence[Coordinates]) -> tuple[NDArray[Any], ...]:
-        """Split the flat ``buffer`` of computed values into views: for each group of terms one view per formula of the
-        group, with its values at all ``points`` of the group. If these points form a full box of index values, the view
-        has an axis for each index, else it is a vector.
+        """Split the flat ``buffer`` of computed values into views: one for each formula of each group of terms, with
+        its values at all ``points`` of the group.
+
+        If these points form a full box of index values, the view has an axis for each index, else it is a vector.
         """
         views: list[NDArray[Any]] = []
         parts = np.split(buffer, np.cumsum(self.counts(points))[:-1])
@@ -104,9 +105,10 @@ class ValueKernel:
 
 
 def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Return ``(substitution, axes)`` for new indices that count from 0. The substitution maps each index in `binders`
-    to its expression in a new one, ``i`` to ``k + 2``; ``axes`` has the pairs ``(new index, length)``. Without
-    `binders`, there is one axis of length 1.
+    """Return ``(substitution, axes)`` that replace the indices of `binders` by new ones that count from 0: ``i`` by ``k
+    + 2`` if i begins at 2. ``axes`` has the pairs ``(new index, length)``.
+
+    Without `binders`, there is one axis of length 1.
     """
     names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in binders}
     axes = [(names[b.index], b.high - b.low + 1) for b in binders]
@@ -304,8 +306,10 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Return a dictionary from each node to its consumers: the stored or root nodes whose computation evaluates it. A
-    node that only a ``stored`` node uses has this one as its consumer. All nodes are given by their ``id``.
+    """Return a dictionary from the ``id`` of each node to those of its consumers: the stored or root nodes whose
+    computation evaluates it.
+
+    A node that only a ``stored`` node uses has this one as its consumer.
     """
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):

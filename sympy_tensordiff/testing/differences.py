@@ -252,9 +252,11 @@ def _check_variable(
 def _compile_jacobian(
     expression: Expr, wrt: Expr, candidate: Expr | None, expressions: tuple[Expr, ...], values: dict[Any, Any]
 ) -> Callable[[dict[Any, Any]], FloatArray]:
-    """Compile the Jacobian of ``expression`` with respect to ``wrt``, or the user's derivative ``candidate`` instead.
-    Return a function that takes a dictionary with the values of all variables in ``expressions``, such as ``values``,
-    and returns the array.
+    """Return a function that computes the Jacobian of ``expression`` with respect to ``wrt`` as an array, from a
+    dictionary with the values of all variables in ``expressions``.
+
+    If it is given, the user's derivative ``candidate`` is computed instead. ``values`` is an example of such a
+    dictionary.
     """
     arguments, _ = call_arguments(expressions, values)
     kernel = lambdify(arguments, jacobian(expression, wrt) if candidate is None else candidate, backend="numpy")
@@ -358,8 +360,9 @@ def _directional_differences(
     point: Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
     """Return ``(derivatives by the pullback, the same by central differences, whether each is smooth, size of rounding
-    errors)`` at a ``point``, for a few directions and cotangents from the random ``generator``. ``values`` are those of
-    all symbols.
+    errors)`` at a ``point``, for a few random directions and cotangents.
+
+    ``generator`` makes the random numbers; ``values`` are those of all symbols.
     """
     actual, expected, smooth, noise = [], [], [], 0.0
     for _ in range(_DIRECTION_COUNT):

@@ -132,7 +132,7 @@ def _ratio(bound: Any, value: Any) -> Any:
 @explained
 def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str = "float64") -> ErrorBound:
     """Return a first-order bound of the rounding errors of the formula ``f``, sub-expression by sub-expression: a
-    numeric one if ``values`` are given, otherwise a symbolic one.
+    number if ``values`` are given, otherwise an expression.
 
     Parameters
     ----------
@@ -273,9 +273,10 @@ def _arguments(body: Expr) -> Iterator[Any]:
 
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
     """Return a bound of the error that the rounding of ``argument`` causes in a result, in units of the roundoff:
-    ``abs(slope*argument)``, summed over the entries of a tensor. ``slope`` is the derivative of the result with respect
-    to ``argument``; unless ``is_symbolic``, the bound is 0 where the slope is 0, even if ``argument`` is infinite
-    there.
+    ``abs(slope*argument)``, summed over the entries of a tensor.
+
+    ``slope`` is the derivative of the result with respect to ``argument``; unless ``is_symbolic``, the bound is 0 where
+    the slope is 0, even if ``argument`` is infinite there.
     """
     if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)

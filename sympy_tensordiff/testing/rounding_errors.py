@@ -235,9 +235,11 @@ class Perturbation(Rewriting):
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
-        """Store `size`, the size of a rounding error in a step of the recurrence, in a tensor with an axis for the time
-        and for each bound index; return its entry at these. ``limits`` are the ranges of the time and the indices,
-        ``offsets`` their first values.
+        """Return the entry, at the current time and bound indices, of a new tensor that stores `size`, the size of a
+        rounding error in a step of the recurrence.
+
+        The tensor has an axis for the time and for each bound index. ``limits`` are the ranges of the time and the
+        indices, ``offsets`` their first values.
         """
         (_, *inner), (_, *lows) = limits, offsets
         if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):

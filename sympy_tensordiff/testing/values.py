@@ -263,9 +263,10 @@ class _IndexArrayRanges(Accesses):
         yield from ((arg, around) for arg in read.args)
 
     def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the reads of integer tensors in the conjunction of the conditions ``rows``. If a condition compares an
-        entry of an integer tensor with a bounded form, widen the range recorded for this tensor to just beyond these
-        bounds, so that test values fall on both sides.
+        """Yield the reads of integer tensors in ``rows``, conditions that must all hold. Record for a tensor whose
+        entry is compared with a bounded form that its test values should extend just beyond these bounds.
+
+        Test values then fall on both sides of the condition.
         """
         yield from super().reads_in_conjunction(rows, around)
         context = substitute_all((*around.rows, *rows), self.size_values)

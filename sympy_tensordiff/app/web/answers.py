@@ -209,8 +209,10 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
 
 
 def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
-    """Return the formula whose LaTeX ``write()`` returns, for the page: ``{"text": LaTeX}``, with ``"mathml"`` too
-    unless it is too long or there is no ``typeset``, the converter; ``{"error": message}`` if ``write`` raises.
+    """Return the formula whose LaTeX ``write()`` returns, for the page: ``{"text": LaTeX}``, and MathML under
+    ``"mathml"``; ``{"error": message}`` if ``write`` raises.
+
+    There is no MathML if the formula is too long, or without ``typeset``, the converter.
     """
     result = text_or_error(write)
     if typeset is not None and len(result.get("text", "")) <= MAX_FORMULA_LENGTH and "text" in result:
@@ -219,9 +221,10 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return ``{"latex": formula}`` for an expression, and MathML if ``typeset`` converts to it. If parts of the
-    expression can be named, there are two formulas, with and without named parts: ``"latex"`` is the one that reads
-    better, ``"other"`` the second one.
+    """Return the formula of `expr` as ``{"latex": formula}``, with MathML if ``typeset`` converts to it.
+
+    If parts of the expression can be named, there are two formulas, with and without named parts: ``"latex"`` is the
+    one that reads better, ``"other"`` the second one.
     """
     best = formula(lambda: str(td.latex(expr)), typeset)
     in_parts = formula(lambda: str(td.latex(expr, parts=True)), typeset)
@@ -232,16 +235,19 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return the answer to "is the expression ``parsed`` convex?": a certificate of convexity or concavity, with the
-    proof as a formula, which ``typeset`` converts to MathML, or an error message. ``given`` maps names of tensors to
-    the domains of their entries, as text.
+    """Return the answer to "is the expression ``parsed`` convex?": a certificate of convexity or concavity with its
+    proof, or an error message.
+
+    ``typeset`` converts the formula of the proof to MathML. ``given`` maps names of tensors to the domains of their
+    entries, as text.
     """
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
     found: list[Any] = []
 
     def write() -> str:
-        """Return the text of a certificate that the user's function is convex or, failing that, concave. The
-        certificate, or None, is added to ``found``, a list of the enclosing function.
+        """Return the text of a certificate that the user's function is convex or, failing that, concave.
+
+        The certificate, or None, replaces the contents of ``found``, a list of the enclosing function.
         """
         found.append(certificate(parsed, domains))
         other = None if found[0] else certificate(parsed, domains, concave=True)

@@ -47,8 +47,8 @@ class UseConditions(NamedTuple):
 
 
 def conditions_of_use(program: Program, prover: Prover) -> UseConditions:
-    """Return the conditions under which the entries of each array and the values of each scalar of `program` are used,
-    written in their indices. Arrays and scalars that are always used are left out.
+    """Return the conditions on the indices under which the entries of each array and the values of each scalar of
+    `program` are used. Arrays and scalars that are always used are left out.
     """
     result = UseConditions({}, {}, {})
     common: dict[str, Conditions] = dict.fromkeys([array.name for array in program.outputs], frozenset())
@@ -122,9 +122,10 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Intersect ``self.common[load.array]``, the conditions under which every read of this array happens, with the
-        `conditions` of the read `load`. Conditions are written in terms of the array's axes; those that cannot be are
-        dropped.
+        """Restrict ``self.common[load.array]``, the conditions that hold for every read of this array, to those that
+        are also among the `conditions` of the read `load`.
+
+        Conditions are written in terms of the array's axes; those that cannot be are dropped.
         """
         images: dict[str, Affine] = {}
         for number, form in enumerate(load.index):
@@ -200,8 +201,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def mapped(condition: Condition, images: Mapping[str, Affine]) -> Condition:
-    """Return `condition` with its variables replaced by the forms in `images`. Of the equivalent conditions ``f != 0``
-    and ``-f != 0``, always the same one is returned, so that they are equal.
+    """Return `condition` with its variables replaced by the forms in `images`. Of ``f != 0`` and ``-f != 0``, which
+    mean the same, always the same one is returned.
     """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))

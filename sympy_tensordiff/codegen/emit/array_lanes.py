@@ -25,7 +25,7 @@ With 32, one benchmark takes 1.16 of the time, one 0.93.
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """The values of one index: from ``low`` up to, but not including, ``stop``."""
+    """The range of one index: from ``low`` up to, but not including, ``stop``."""
 
     axis: str
     low: Affine
@@ -101,8 +101,8 @@ class Lanes:
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield ``(dimension, is_wanted)`` for the first dimension in ``wanted`` and all after it. These are the axes
-        that an array needs to broadcast; the axis of a dimension that is not wanted has length 1.
+        """Yield ``(dimension, is_wanted)`` for the first dimension in ``wanted`` and all that follow it: the axes that
+        an array needs to broadcast. The axis of a dimension that is not wanted has length 1.
         """
         started = False
         for dim in self.dims:

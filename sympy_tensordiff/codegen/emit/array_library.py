@@ -76,7 +76,9 @@ def pure_library_text(
 
 
 def pure_driver(program: Program, names: FormNames, functions: Functions, dialect: Dialect, name: str = "run") -> str:
-    """Return the text of the function ``name`` that calls the steps and returns the results as a tuple."""
+    """Return the text of the function ``name`` that calls the functions of all steps of ``program`` and returns the
+    results as a tuple, without changing any array.
+    """
     block = TextBlock()
     body = TextBlock()
     for line in size_lines(program, names):

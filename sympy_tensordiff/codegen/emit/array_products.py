@@ -103,9 +103,9 @@ def print_split_product(add: Set, frame: PrintingContext, additions: Additions) 
 def _split_masked_products(
     is_negative: bool, factors: Sequence[Scalar], additions: Additions
 ) -> tuple[bool, list[Scalar]]:
-    """Take factors out of conditions: ``a*b if c else 0`` becomes ``(a if c else 0)*b`` if ``b`` is a polynomial that
-    varies along dimensions along which ``c`` does not, as ``additions`` knows. Return ``(is_negative, factors)``, the
-    sign and the new factors of the product.
+    """Take factors out of conditions in the product of ``factors``: ``a*b if c else 0`` becomes ``(a if c else 0)*b``
+    if ``b`` is a polynomial that varies along other dimensions than ``c``. Return ``(is_negative, factors)``, the sign
+    and the new factors.
     """
     found = list[Scalar]()
     for factor in factors:
@@ -172,9 +172,11 @@ class Arrangement(NamedTuple):
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Return whether this ``einsum`` is faster than products and sums that the library's compiler fuses. A matrix
-        product is. Others are not if an operand is a large computed array, or if all operands vary along the same
-        dimensions and one is computed.
+        """Return whether calling ``einsum`` is faster than a product and a sum that the library's compiler fuses. A
+        matrix product is.
+
+        Others are not if a computed operand has more entries than the arrays it is computed from, or if all operands
+        vary along the same dimensions and one is computed.
         """
         is_wide = any(operand.is_computed and operand.is_wide for operand in self.operands)
         is_one = any(operand.is_computed for operand in self.operands) and len({o.dims for o in self.operands}) == 1
@@ -204,9 +206,10 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Group the factors of a product into the operands of one array operation, such as ``einsum``, and return the
-        `Arrangement` with the fewest operations. Return None if no factor is an array, if there are too many, or if an
-        ordinary sum is as good.
+        """Return the `Arrangement` of the factors of a product into operands of one array operation, such as
+        ``einsum``, that takes the fewest operations.
+
+        Return None if no factor is an array, if there are too many, or if an ordinary sum is as good.
 
         It has one or two operands, or more if the library's compiler fuses sums.
         """
@@ -292,8 +295,9 @@ class _SumOfProducts:
             self.additions.update(self.add.name, text, "sum", self.frame, frozenset(out))
 
     def _row_sums(self, found: Arrangement, out: Sequence[Span]) -> str | None:
-        """Return the text of the sum of an elementwise product, if all operands vary along the same dimensions, in a
-        library whose ``einsum`` would be a batch of products of one row and one column; None otherwise.
+        """Return the text of a sum of an elementwise product whose operands all vary along the same dimensions, for a
+        library whose ``einsum`` would compute it as many products of a row and a column. None for other sums or
+        libraries.
         """
         dims = found.operands[0].dims
         is_batch = not self.values.dialect.sums_rows_by_products and all(
@@ -409,8 +413,10 @@ def over_widest_range(
     loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions
 ) -> tuple[Loop, list[str]] | None:
     """Extend the sum `loop`, whose range depends on the result entry (``j <= i``), by zero terms to the range of
-    `wide`, which contains all these ranges. Return ``(sum, tests)``, where the tests check that the factors are finite,
-    or None if the body is not a single suitable addition.
+    `wide`, which contains all these ranges. Return ``(sum, tests)``, or None if the body is not a single suitable
+    addition.
+
+    The tests check that the factors are finite.
 
     The tests are texts; they are needed since ``0*inf`` is nan.
     """
@@ -444,8 +450,10 @@ def over_widest_range(
 
 def print_window(loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions) -> bool:
     """Print a windowed sum such as ``sum_k w[k]*x[p - k]``, whose range is limited by the ends of x, as one library
-    call in the context ``frame``, by ``additions``. Return False, and print nothing, for other loops. ``wide`` is
-    `loop` with one range that contains those at all entries.
+    call. Return False, and print nothing, for other loops.
+
+    ``wide`` is `loop` with one range that contains those at all entries. The text goes to ``frame``; ``additions``
+    prints the sum.
 
     NumPy's ``convolve`` and ``correlate`` compute the sums at all positions of a window that overlaps a vector partly.
     """

@@ -65,8 +65,9 @@ def find_recurrences(
     kernel: Kernel, extents: Sequence[Affine], depends: Mapping[str, frozenset[str]], prover: Prover
 ) -> dict[str, PrefixScan]:
     """Return the sums of `kernel` that are linear recurrences along its last axis, as a dictionary from the names of
-    their accumulators. ``extents`` are the lengths of the axes; ``depends`` maps each name to the indices on which it
-    depends.
+    their accumulators to their descriptions.
+
+    ``extents`` are the lengths of the axes; ``depends`` maps each name to the indices on which it depends.
     """
     found: dict[str, PrefixScan] = {}
     forms = [bound.form for loop in loops(kernel.body) for bound in bounds(loop)]

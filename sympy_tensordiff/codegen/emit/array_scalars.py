@@ -165,8 +165,8 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ integers
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the text of `entry`, an entry of an integer array: an array of its values if its index varies along a
-        dimension.
+        """Return the text of `entry`, an entry of an integer array that is used as an index. If its own index varies
+        along a vectorised dimension, the text is an array of the values.
         """
         if not entry.index:
             return self.names(entry.tensor)
@@ -352,10 +352,11 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(array text, subscripts)`` for a read of the array ``name``, with its short axes read at single
-        indices transposed to the front: ``x.T[0]`` for ``x[:, 0]``. The read is unchanged if one such axis is not
-        short; ``along`` has the vectorised dimensions of each axis (empty at a single index), ``extents`` the axis
-        lengths, ``texts`` the subscripts.
+        """Return ``(array text, subscripts)`` for a read of the array ``name`` in which the axes read at a single index
+        come first: ``x.T[0]`` for ``x[:, 0]``. The read is unchanged if one of these axes is not short.
+
+        ``along`` has the vectorised dimensions of each axis (empty at a single index), ``extents`` the axis lengths,
+        ``texts`` the subscripts.
 
         A compiler of sums copies a strided slice entry by entry: norms of vectors took four times as long.
         """
@@ -369,9 +370,10 @@ class VectorPrinter(ScalarPrinter):
         return f"{name}.{self.dialect.transpose}({', '.join(map(str, order))})", [texts[n] for n in order]
 
     def _periodic_shifts(self, index: Sequence[Affine], extents: Sequence[Affine]) -> dict[int, tuple[Span, Affine]]:
-        """Return ``{axis: (dimension, c)}`` for the axes along which a read at `index` goes around periodically, at
-        ``(i + c) % extent`` for all i. The read is then printed as a roll of that axis by c. ``extents`` are those of
-        the array.
+        """Return ``{axis: (dimension, c)}`` for the axes along which a read at `index` wraps around, as ``x[(i + c) %
+        n]`` does for all i. Such a read is printed as a roll of the axis by c.
+
+        ``extents`` are the lengths of the array's axes.
         """
         found: dict[int, tuple[Span, Affine]] = {}
         for axis, (form, extent) in enumerate(zip(index, extents, strict=True)):
@@ -387,9 +389,11 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes of the lengths
-        ``extents`` and index arrays along the others: ``x[rows, :]``. None if no axis has a slice, or if those with
-        index arrays are not adjacent.
+        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes and index arrays
+        along the others: ``x[rows, :]``.
+
+        None if no axis has a slice, or if those with index arrays are not adjacent. ``extents`` are the lengths of the
+        axes.
         """
         axes = [self.lanes.dims_of(form) for form in index]
         alone = [
@@ -476,9 +480,10 @@ class VectorPrinter(ScalarPrinter):
         return bool(data_entries([form])) and not self.lanes.dims_of(form)
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return for each dimension a list with the step of each form in `index`: how much the form grows from one
-        value of the dimension to the next. None if a step is not constant or, in a pure dialect, if an index is moved
-        by data.
+        """Return for each vectorised dimension a list of steps, one for each form in `index`: how much the form grows
+        from one value of the dimension to the next. None if a step is not constant.
+
+        None, too, in a dialect without assignments to arrays, if an index is moved by data.
         """
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}
@@ -550,8 +555,8 @@ class VectorPrinter(ScalarPrinter):
             self.mask_conditions[name] = frozenset(conditions) | self.mask_conditions[outer.name]
 
     def is_safe_without(self, mask: Scalar, value: Scalar, safe: Scalar) -> bool:
-        """Return whether `value` is safe to read even where `mask` is false: it is an entry of an array that provably
-        contains the number `safe` there. Then the read needs no replacement by `safe`.
+        """Return whether `value` is safe to read even where `mask` is false, so that no replacement by `safe` is
+        needed: it is an entry of an array that provably contains the number `safe` there.
         """
         if not isinstance(value, Load) or value.array not in self.stored_conditions or safe != SAFE_ENTRY:
             return False

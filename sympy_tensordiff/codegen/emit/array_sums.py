@@ -112,9 +112,10 @@ class Narrowing:
         """
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return the lower (``sign`` -1) or upper (1) ``bounds`` of a loop, made independent of the array entry:
-            each bound is replaced by its least or greatest value over all entries. ``name`` becomes part of the names
-            of new variables.
+            """Return the lower (``sign`` -1) or upper (1) ``bounds`` of a loop with each one replaced by its least or
+            greatest value over all array entries, so that it does not depend on the entry.
+
+            ``name`` becomes part of the names of new variables.
             """
             if self.values.dialect.is_pure:  # the others contain the range
                 bounds = [bound for bound in bounds if bound_of_data(bound.form, sign) is not None] or bounds
@@ -145,8 +146,9 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: PrintingContext, loop: Loop) -> tuple[Span, PrintingContext]:
-        """Return ``(range, frame)`` for a loop that is printed as one array operation, since its bounds are the same
-        for all entries. ``frame`` is the context in which to print its body, which runs only if the range is not empty.
+        """Return ``(range, context)`` to print `loop` as one array operation, since its bounds are the same for all
+        entries: the range of its variable, and `frame` extended by a test that this range is not empty. The body is
+        printed in this context.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
@@ -324,15 +326,15 @@ class Additions:
         return body[0] if is_one and isinstance(body[0], Set) else None
 
     def summed_dims(self, name: str, lanes: Lanes) -> tuple[Span, ...]:
-        """Return the vectorised dimensions that the accumulator `name` does not have as axes, so that an addition of a
-        vectorised value to it sums over them.
+        """Return the dimensions in ``lanes`` that are vectorised, but along which the accumulator `name` has no axis.
+        Adding a vectorised value to it sums over them.
         """
         return lanes.dims[: len(lanes.dims) - len(self.values.stored[name].lanes.dims)]
 
     def add(self, name: str, value: Scalar, reduction: Reduction, frame: PrintingContext) -> None:
-        """Append code that updates the accumulator ``name`` by ``value``: adds it or, as `reduction` says, multiplies
-        or takes the maximum or minimum. `value` is first reduced along the dimensions that the accumulator does not
-        have.
+        """Append code to ``frame`` that updates the accumulator ``name`` by ``value``: adds it or, as `reduction` says,
+        multiplies or takes the maximum or minimum. `value` is first reduced along the dimensions that the accumulator
+        does not have.
         """
         if not self.applies_to_all_lanes(name, frame):
             assert frame.mask is not None
@@ -438,8 +440,8 @@ class Additions:
     def _reduced_in_order(
         self, value: Scalar, order: Sequence[Span], summed: Sequence[Span], reduction: Reduction, frame: PrintingContext
     ) -> str:
-        """Return the text of the reduction of ``value`` over the dimensions ``summed``. The array of its terms is
-        computed with the axes in the given `order`, so that memory is read contiguously.
+        """Return the text of the reduction of ``value`` over the dimensions ``summed``, computed from an array of its
+        terms with the axes in the given `order`, so that memory is read contiguously.
         """
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
@@ -453,9 +455,10 @@ class Additions:
     def _in_whole(
         self, name: str, text: str, reduction: Reduction, frame: PrintingContext
     ) -> tuple[str, frozenset[Span]]:
-        """Return ``(new text, dimensions)`` for adding the array ``text`` to a part of the accumulator ``name``. The
-        new text is the array padded to the shape of the accumulator, by values that change nothing (0 in a sum); it
-        varies along the ``dimensions``.
+        """Return ``(new text, dimensions)`` for adding the array ``text`` to a part of the accumulator ``name``: the
+        array padded to the shape of the accumulator, and the dimensions along which it varies.
+
+        It is padded by values that change nothing, such as 0 in a sum.
 
         XLA fuses padded arrays. It computes what ``x.at[a:b].add`` adds by an operation of its own, a scatter: programs
         with stencils took 1.14 times as long, and their compilation 1.35 times.
@@ -494,8 +497,9 @@ class Additions:
 
     def print_running_reduction(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
         """Append code for ``loop`` as one pass of NumPy's ``accumulate`` and return True, if it is a running sum or
-        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is a loop over the values of k
-        for all p.
+        product such as ``prod_{k < p} x[k]`` for all ``p``; else return False.
+
+        ``wide`` is a loop over the values of k for all p.
 
         Nothing is subtracted again, so that infinities and nan only reach the entries that contain them.
         """

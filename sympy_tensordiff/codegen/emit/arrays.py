@@ -290,8 +290,8 @@ class KernelPrinter:
         return "\n".join([head_text(self.kernel, self.passed), *lines])
 
     def with_mask(self, frame: PrintingContext, condition: Scalar) -> PrintingContext:
-        """Return `frame` (where lines of code go, and the mask under which they compute) with the mask `condition`
-        added. The line that defines the mask is printed at its first use.
+        """Return `frame`, the context in which code is printed, with the mask `condition` added: values computed in it
+        count only where the condition is true. Print the line that defines the mask at its first use.
         """
         key = condition, frame.mask, id(frame.block)
         if key not in self.used_masks:
@@ -337,9 +337,10 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: PrintingContext) -> bool:
-        """Print `body` into ``frame`` in two branches if all its guarded loops have the same rare condition: without
-        these loops for the case that it holds at no entry, and complete in the ``else`` branch. Return whether this was
-        possible; if not, nothing is printed.
+        """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
+        the case that it holds at no entry, else completely. Return whether this was possible; if not, print nothing.
+
+        ``frame`` is the context in which the code is printed.
         """
         if self.dialect.is_pure or isinstance(self.kernel, Scatter) or frame.lanes is not self.root or self.has_cases:
             return False
@@ -392,8 +393,8 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ values
 
     def print_store(self, value: Scalar, frame: PrintingContext) -> None:
-        """Append to ``frame`` the assignment of `value` to the entries of the array that the kernel fills or, in a pure
-        dialect, the line that returns it.
+        """Append to ``frame`` the assignment of `value` to the entries of the array that the kernel fills. In a dialect
+        without assignment to arrays, append the line that returns `value`.
         """
         text, varies = self.values.scalar(value), self.values.varies(value)
         if not self.dialect.is_pure:
@@ -489,12 +490,12 @@ class KernelPrinter:
         frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return a pair for each axis of the array that a scatter fills: the vectorised dimension of ``lanes`` along it
-        (None: a single index), and the text of the slice. `images` are the indices. [] if the entries are not distinct
-        or do not form a slice.
+        """Return the slice along each axis of the array that a scatter writes, as a pair ``(dimension, text)``: the
+        dimension of ``lanes`` along which this axis's index in `images` varies (None if it is constant), and the text
+        of the slice.
 
-        [] also for other kernels than scatters, and if the slices are not in the order of the dimensions. The texts are
-        for the helper ``spread``.
+        Return [] for other kernels than scatters, and if the entries are not distinct, form no slice, or have their
+        axes in another order than the dimensions. The texts are for the helper ``spread``.
         """
         found: list[tuple[Span | None, str]] = []
         if not isinstance(self.kernel, Scatter) or not self.kernel.exclusive:
@@ -518,9 +519,11 @@ class KernelPrinter:
     def print_spread(
         self, value: Scalar, spans: Sequence[tuple[Span | None, str]], lanes: Lanes, frame: PrintingContext
     ) -> None:
-        """Append to ``frame`` code that adds `value` to a slice of the filled array. It adds `value`, padded with
-        zeros, to the whole array, since XLA fuses such a sum. `value` has the dimensions ``lanes``; `spans` describe
-        the slice along each axis, as `slices_filled` returns them.
+        """Append to ``frame`` code that adds `value` to a slice of the array that the kernel fills. The code adds
+        `value`, padded with zeros, to the whole array, since XLA fuses such a sum.
+
+        `value` has the dimensions ``lanes``; `spans` describe the slice along each axis, as `slices_filled` returns
+        them.
         """
         text, array = self.values.scalar(value), self.names(self.kernel.array)
         varies = self.values.varies(value)
@@ -533,8 +536,9 @@ class KernelPrinter:
         frame.block.line(f"{array} = {array} + spread({', '.join([text, '0', *(span for _, span in spans)])})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return how many trailing axes of the filled array are written completely, each by one vectorised dimension.
-        The code can use slices for these axes instead of index arrays.
+        """Return how many trailing axes of the array that the kernel fills are written completely, each by one
+        vectorised dimension, so that the code can use slices for them instead of index arrays. ``index`` is the index
+        of the entries, ``lanes`` has the dimensions.
         """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
@@ -591,8 +595,8 @@ class KernelPrinter:
         return True
 
     def reads_slices(self, loop: Loop, frame: PrintingContext) -> bool:
-        """Return whether each read in a loop is a slice when the loop becomes a dimension of array operations, so that
-        no index arrays are needed.
+        """Return whether each read in `loop` is a slice of an array when the loop becomes a dimension of array
+        operations, so that no index arrays are needed.
         """
         inner = {loop.variable, *(one.variable for one in loops(loop.body))}
         for load in loads(loop.body):
@@ -622,9 +626,10 @@ class KernelPrinter:
         )
 
     def print_by_offsets(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
-        """Print `loop`, a loop over ``i`` of ``s[2*i + a] += v(i, a)``, as a Python loop over the few values of ``a``.
-        Each iteration is an array operation over all ``i``, the range of the loop `wide`. Return False, and print
-        nothing, for a loop of another form.
+        """Print `loop`, which adds to ``s[2*i + a]`` for each ``i`` and a few ``a``, as a Python loop over ``a`` with
+        one array operation for all ``i``. Return False, and print nothing, for another loop.
+
+        The range of all ``i`` is that of the loop `wide`.
 
         ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2`` becomes three operations on all ``i``, in place of a loop over
         ``i`` with three entries each: the entries of one ``a`` are distinct, with a constant stride.
@@ -668,8 +673,9 @@ class KernelPrinter:
 
     def print_as_dimension(self, loop: Loop, frame: PrintingContext, rows: Rows = ()) -> bool:
         """Print a reduction loop as array operations with one more dimension, in blocks if an array would be large.
-        Only the terms for which the constraints ``rows`` hold are added. ``frame`` is the context for printing. Always
-        return True, which says that the loop has been printed.
+        Always return True, which says that the loop has been printed.
+
+        Only the terms for which the constraints ``rows`` hold are added. ``frame`` is the context for printing.
         """
         span, frame = self.narrowing.span(frame, loop)
         if not _adds_view_entries(loop.body):

@@ -48,7 +48,9 @@ _MAX_EXACT_INTEGER = 2**53
 
 
 def fraction_text(value: Fraction) -> str:
-    """Return a positive fraction as text: ``0.25`` if a short decimal is exact, else a division such as ``1/3``."""
+    """Return the positive fraction ``value`` as text: ``0.25`` if a short decimal is exact, else a division such as
+    ``1/3``.
+    """
     decimal = repr(float(value))
     if Fraction(decimal) == value and len(decimal) <= 12:
         return decimal
@@ -239,8 +241,8 @@ class ScalarPrinter(FormPrinter):
         return ("-" if negative else "") + text, PRODUCT
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
-        """Return the text of a power and its precedence. A square root, a reciprocal or a small integer power is not
-        written as a general power.
+        """Return the text of the power ``base**exponent`` and its precedence. A square root, a reciprocal or a small
+        integer power is not written as a general power.
         """
         if not isinstance(exponent, Number):
             return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER

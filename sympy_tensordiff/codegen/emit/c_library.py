@@ -370,7 +370,9 @@ def c_helpers(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _power(exponent: int) -> str:
-    """Return the C function that computes an integer power by repeated squaring."""
+    """Return the text of the C function ``power_<exponent>``, which computes the integer power `exponent` of a number
+    by repeated squaring.
+    """
     lines = [f"static inline real power_{exponent}(real x) {{", f"{INDENT}real result = x;"]
     for bit in f"{exponent:b}"[1:]:
         lines.append(f"{INDENT}result = result*result{'*x' * (bit == '1')};")

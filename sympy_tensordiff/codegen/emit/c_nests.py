@@ -298,8 +298,10 @@ class CPrinter(CForms, NestPrinter):
         return found[::-1] if is_own and is_unread and isinstance(loop.step, int) and loop.step > 0 else []
 
     def print_partial_sums(self, loop: Loop, path: StatementPath, totals: Sequence[str]) -> None:
-        """Print a loop that computes `PARTIAL_SUMS` independent partial sums of each of ``totals``, the names that
-        ``loop`` adds to, on several cores, and a second loop that adds these up. ``path`` is the position of ``loop``.
+        """Print code that computes ``loop`` on several cores: `PARTIAL_SUMS` independent partial sums of each of
+        ``totals``, the names that ``loop`` adds to, and a second loop that adds these up.
+
+        ``path`` is the position of ``loop``.
         """
         part, step = self.names.fresh("part"), loop.step
         assert isinstance(step, int)
@@ -400,8 +402,9 @@ def _mentioned_names(body: Sequence[Statement]) -> set[str]:
 
 def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
     """Return the names of the accumulators to which the innermost ``loop`` adds, so that a pragma can tell the compiler
-    to vectorise these sums. Return [] if the loop does anything else, or is short. ``inside`` are the names of scalars
-    declared in the loop.
+    to vectorise these sums. [] if the loop does anything else, or is short.
+
+    ``inside`` are the names of scalars declared in the loop.
     """
     if has_few_steps(loop):
         return []

@@ -152,15 +152,15 @@ class CudaRecurrencePrinter(CRecurrencePrinter):
         self.passed = ("stream",)
 
     def zeroed(self, target: str, result: str) -> list[str]:
-        """Return the C line that sets an array at the device pointer `target` to 0. It has the shape of `result`, the
+        """Return the C line that sets the array at the device pointer `target` to 0. It has the shape of `result`, the
         name of an array that a time step fills.
         """
         size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"
         return [f"{INDENT}cudaMemsetAsync({target}, 0, {size}, stream);"]
 
     def copied(self, target: str, source: str, result: str) -> list[str]:
-        """Return the C line that copies an array from the device pointer `source` to `target`. It has the shape of
-        `result`, the name of an array that a time step fills.
+        """Return the C line that copies the array at the device pointer `source` to the one at `target`. Both have the
+        shape of `result`, the name of an array that a time step fills.
         """
         size = f"sizeof(real)*(size_t)({self.entries(self.results[result])})"
         return [f"{INDENT}cudaMemcpyAsync({target}, {source}, {size}, cudaMemcpyDeviceToDevice, stream);"]

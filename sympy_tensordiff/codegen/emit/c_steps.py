@@ -226,7 +226,9 @@ class CLibraryCallPrinter:
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str) -> None:
         """Append C code that computes the triangular factors of each matrix of a batch: it copies the matrix to the
-        result, and factorizes it there. ``row`` and ``column`` are names of loop variables.
+        result, and factorises it there.
+
+        ``row`` and ``column`` are names of loop variables.
         """
         source = self.entry(self.operand, [*batch, row, column])
         target = self.entry(step.array, [*batch, row, column])
@@ -236,9 +238,10 @@ class CLibraryCallPrinter:
         self.lines.append(f"{self.code} |= {call};")
 
     def apply(self, step: Apply, factors: str, batch: list[str], row: str, column: str) -> None:
-        """Append C code that computes and stores the inverse or determinant of a matrix from its triangular factors, an
-        array with the name ``factors``. ``batch``, ``row`` and ``column`` are names of loop variables. Raise
-        NotInCError for other functions of a matrix.
+        """Append C code that computes and stores the inverse or determinant of a matrix, as ``step`` says, from its
+        triangular factors, an array with the name ``factors``. Raise NotInCError for other functions of a matrix.
+
+        ``batch``, ``row`` and ``column`` are names of loop variables.
         """
         value = [*batch, row, column] if step.function == "inv" else batch
         index = [value[axis] for axis in step.axes] if step.axes else value

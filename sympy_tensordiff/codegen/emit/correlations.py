@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def task_name(step: Correlation) -> str:
-    """Return the name of the function that runs one task of a correlation, that is, computes one part of its result."""
+    """Return the name of the function that computes one part of the result of the correlation ``step`` (a task)."""
     return f"{function_name(step)}_part"
 
 
@@ -196,8 +196,9 @@ class _TiledCorrelation:
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
         """Return the text of a call that multiplies a block of ``left`` by a block of ``right``, and adds the product
-        to a block of ``own``, the array with the sums of one task. ``strides`` maps the names of arrays to the texts of
-        their strides.
+        to a block of ``own``, the array with the sums of one task.
+
+        ``strides`` maps the names of arrays to the texts of their strides.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}

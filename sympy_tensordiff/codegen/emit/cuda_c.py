@@ -227,9 +227,10 @@ class CudaBlockPrinter(CudaTexts):
         self.print_block(nest.body)
 
     def print_statement(self, statement: Statement, path: tuple[int, ...], kind: str) -> None:
-        """Append the lines of a statement; a `Barrier` becomes ``__syncthreads()``. ``path`` has the numbers of the
-        statement and of those around it in their blocks; ``kind`` is the C type that the statement declares, such as
-        ``"real "``, or "".
+        """Append the lines of a statement; a `Barrier` becomes ``__syncthreads()``.
+
+        ``path`` has the numbers of the statement and of those around it in their blocks; ``kind`` is the C type that
+        the statement declares, such as ``"real "``, or "".
         """
         if isinstance(statement, Barrier):
             self.line(len(path), "__syncthreads();")

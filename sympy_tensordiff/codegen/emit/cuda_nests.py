@@ -241,9 +241,10 @@ class CudaPrinter(NestPrinter):
 
 
 class CudaPythonLoopPrinter(CudaPrinter):
-    """Prints a kernel of a recurrence as a Python function for ``cuda.jit``. A block of threads, which runs the whole
-    loop over time, calls it; the threads divide the entries of the array among them. ``batch`` is the number of the
-    batch axis, or None.
+    """Prints a kernel of a recurrence as a Python function for ``cuda.jit``, which the block of threads that runs the
+    whole loop over time calls. The threads divide the entries of the array among them.
+
+    ``batch`` is the number of the batch axis, or None.
     """
 
     def __init__(self, names: FormNames, step: Kernel | FusedKernels, shapes: Shapes, batch: int | None) -> None:
@@ -352,9 +353,10 @@ def known_names(step: Kernel | FusedKernels, shapes: Shapes) -> set[str]:
 
 
 class KernelText(NamedTuple):
-    """The text of a GPU kernel, with the arguments that the host passes and the names in use. ``constants`` are integer
-    forms in the text, such as strides, that are equal in all threads: the host could compute them and pass them as
-    arguments instead.
+    """The text of a GPU kernel, with the arguments that the host passes and the names in use.
+
+    ``constants`` are integer forms in the text, such as strides, that are equal in all threads: the host could compute
+    them and pass them as arguments instead.
     """
 
     text: str

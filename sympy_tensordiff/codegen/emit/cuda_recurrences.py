@@ -124,7 +124,9 @@ class _DeviceLoop:
         self.spare = {name: names.fresh(f"next_{name}") for name in carried}
 
     def text(self) -> str:
-        """Return the text of the function that runs the recurrence."""
+        """Return the text of the Python function that runs the recurrence: a loop over its steps that launches CUDA
+        kernels.
+        """
         step, names, block = self.step, self.names, TextBlock()
         inner = block.child(f"def {self.name}({', '.join([*passed_names(step, names), *self.last_parameters])}):")
         inner.line(f'"""Fill {" and ".join(map(names, filled_arrays(step)))} step by step."""')
@@ -206,9 +208,10 @@ class _DeviceLoop:
 
 
 class BlockLoopPrinter(_DeviceLoop):
-    """Prints the GPU kernel in which blocks of threads run a recurrence (see `BlockRecurrence`). For a recurrence
-    nested in the time steps of another one, it prints a device function. ``axes`` maps arrays to the numbers of their
-    batch axes.
+    """Prints the GPU kernel in which blocks of threads run a recurrence (see `BlockRecurrence`).
+
+    For a recurrence nested in the time steps of another one, it prints a device function. ``axes`` maps arrays to the
+    numbers of their batch axes.
     """
 
     last_parameters = ("work",)

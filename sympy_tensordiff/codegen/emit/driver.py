@@ -77,10 +77,11 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of the step `kernel` with the source ``text``, preceded by ``decorator``; ``passed`` are the
-        arguments of its call. If a function that was added before is equal up to names, that one is called instead.
+        """Add the function of the step `kernel`, with the source ``text`` after ``decorator``, to the module. If it
+        equals a function that was added before up to names, that one is called instead.
 
-        ``passed`` is by default `passed_names`, ``names`` are the identifiers in which equal functions may differ.
+        ``passed`` are the arguments of its call, by default `passed_names`; ``names`` are the identifiers in which
+        equal functions may differ.
         """
         own = function_name(kernel)
         self._passed[own] = passed_names(kernel, self._all) if passed is None else list(passed)
@@ -269,8 +270,8 @@ class Temporaries:
         return () if array is None else array.shape
 
     def work_constraints(self, step: Step) -> list[Constraint]:
-        """Return the constraints on sizes under which a step computes any entry: its extents are positive. Extents that
-        are always positive are left out.
+        """Return the constraints on sizes under which `step` computes at least one entry: its extents are positive.
+        Extents that are always positive are left out.
         """
         return [Constraint("ge", form - 1) for form in self.work_extents(step) if not self.is_positive(form)]
 

@@ -279,9 +279,10 @@ def _sinh(a: Precision) -> str:
 
 
 def _nearest_integer(a: Precision) -> str:
-    """Return code for the first step of an exponential of ``c`` in the floating-point type ``a``: it sets ``n`` to the
-    integer nearest to ``c/log(2)``. It also sets ``shifted`` to n plus a constant so large that the last bits of the
-    sum are those of n.
+    """Return code that sets ``n`` to the integer nearest to ``c/log(2)``, the first step of an exponential of ``c`` in
+    the floating-point type ``a``.
+
+    It also sets ``shifted`` to n plus a constant so large that the last bits of the sum are those of n.
     """
     return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
     n = shifted - {a(a.round)}"""

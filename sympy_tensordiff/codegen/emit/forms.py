@@ -171,7 +171,9 @@ class FormPrinter:
         return self.integers(extremum.function, [self.form(extremum.one), self.form(extremum.other)])
 
     def integers(self, function: str, texts: Sequence[str]) -> str:
-        """Return the text of the maximum (``function`` "max") or minimum ("min") of integers."""
+        """Return the text of the maximum (``function`` "max") or minimum ("min") of the integers with the given
+        ``texts``.
+        """
         return f"{function}({', '.join(texts)})"
 
     def lower(self, bounds: Iterable[Bound]) -> str:

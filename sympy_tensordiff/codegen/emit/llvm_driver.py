@@ -203,8 +203,8 @@ class LlvmStepPrinter:
         extent: Affine = ZERO,
         division: int | str = BLOCKS,
     ) -> StepFunction:
-        """Add the LLVM function ``text`` of `step`, printed by `printer`, to the module, unless it has an equal one.
-        Return it as a `StepFunction`, with `ends`, `extent` and `division`: how threads divide its work.
+        """Add the LLVM function ``text`` of `step` to the module, unless the module has an equal one, and return it as
+        a `StepFunction`. `printer` is the object that has printed the text.
 
         If the function computes a range of parts of the result, `ends` are the names of its parameters for the range,
         `extent` is the number of all parts, and `division` says how threads divide them.
@@ -221,8 +221,11 @@ class LlvmStepPrinter:
 def _module_with_python_driver(
     program: Program, module: Module, entry: Callable[[], EntryPrinter], found: Sequence[StepFunction | None]
 ) -> ModuleText:
-    """Return a module with an entry point for each compiled step, and a driver in Python that calls these and the
-    functions of libraries. ``found`` has the compiled function of each step, None for a step that Python computes.
+    """Return a module with an entry point for each compiled step of `program`, and a driver in Python that calls these
+    and the functions of libraries.
+
+    ``found`` has the compiled function of each step, None for a step that Python computes. ``entry`` makes the printer
+    of an entry point.
     """
     names = module_names(program, LIBRARY_NAMES)
     calls, pieces, entries = {}, [], {}

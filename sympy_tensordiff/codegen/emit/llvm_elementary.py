@@ -15,7 +15,7 @@ _TESTS = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq"
 
 
 def real_text(value: float, kind: str) -> str:
-    """Return a floating-point constant of type ``kind`` as exact hexadecimal LLVM text."""
+    """Return ``value`` as the exact hexadecimal text of an LLVM floating-point constant of type ``kind``."""
     if kind == "float" and math.isfinite(value):
         try:
             value = struct.unpack("f", struct.pack("f", value))[0]

@@ -249,8 +249,8 @@ class EntryPrinter(LlvmNestPrinter):
             self.line(f"store {real} {total}, ptr {self.pointer_at(target, place)}")
 
     def finish(self) -> EntryPrinter:
-        """End the function: take back Python's interpreter lock, and raise the error that belongs to the return code.
-        Return this printer.
+        """Emit the end of the LLVM function that Python calls: take back Python's interpreter lock, and raise the
+        exception if the return code reports an error. Return this printer.
         """
         self.line(f"call void @PyEval_RestoreThread(ptr {self.state})")
         self.module.declare("PyErr_SetString", "void", ["ptr", "ptr"])
@@ -368,8 +368,10 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def print_ranges(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append the loop of one thread over its ranges of iterations: each turn calls the step's function for one
-        range. In place of an array in ``totals``, the function gets the range's own copy of it, for partial sums.
+        """Append the loop of one thread over its ranges of iterations, which calls the step's function for one range in
+        each turn.
+
+        In place of an array in ``totals``, the function gets the range's own copy of it, for partial sums.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")
@@ -390,8 +392,10 @@ class TaskPrinter(LlvmNestPrinter):
 
             def passed_value(name: str, kind: str) -> str:
                 """Return the LLVM value that a thread passes for the parameter ``name`` of the step's function;
-                ``kind`` is "i" for an integer. For an array in ``totals``, it is the pointer to the copy that collects
-                the partial sums of this range of iterations.
+                ``kind`` is "i" for an integer.
+
+                For an array in ``totals``, of the enclosing method, it is the pointer to the copy that collects the
+                partial sums of this range of iterations.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

@@ -168,8 +168,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return len(ready) == len(same) and all(Affine.variable(part) in self.known for part in ready)
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return a hint for LLVM (see `LOOP_MARK`): the number of vectors that one iteration of a vectorised loop with
-        `count` entries should compute. "0" lets LLVM decide. ``body`` are the statements of the loop.
+        """Return the number of vectors that one iteration of a vectorised loop with `count` entries should compute, as
+        a hint for LLVM (see `LOOP_MARK`). "0" lets LLVM decide. ``body`` are the statements of the loop.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES

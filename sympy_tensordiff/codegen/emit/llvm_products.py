@@ -181,7 +181,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit the distance, in entries, from one row to the next of an operand as a matrix, and return its value.
+        """Emit code that computes the distance, in entries, from one row to the next of an operand as a matrix, and
+        return its value.
+
         ``labels`` are the axes of its array, ``groups`` the row labels and the column labels, exchanged if `is_turned`.
         """
         first, second = reversed(groups) if is_turned else groups
@@ -194,9 +196,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         return self.length_of(labels[list(labels).index(label) + 1 :])
 
     def offset_of_batch(self, place: str, both: Sequence[int], labels: Sequence[int]) -> str:
-        """Emit the offset of the matrix number ``place`` in an array of a batch of matrices, counted in entries, and
-        return its value. ``labels`` are the axes of the array, ``both`` those of the batch; the last of these counts
-        fastest.
+        """Emit code that computes the offset, in entries, of the matrix number ``place`` in an array of a batch of
+        matrices, and return its value.
+
+        ``labels`` are the axes of the array, ``both`` those of the batch; the last of these counts fastest.
         """
         if list(labels[: len(both)]) == list(both):
             return self.times(place, self.length_of(labels[len(both) :]))
@@ -223,8 +226,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
         """Emit one product of a ``rows`` x ``terms`` matrix and a ``terms`` x ``columns`` matrix: a BLAS call, or loops
-        if it is small. ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the
-        right operand; `turned` says of each operand whether it is stored transposed.
+        if it is small.
+
+        ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the right operand;
+        `turned` says of each operand whether it is stored transposed.
 
         ``rows`` or ``columns`` is -1 if that operand is a vector.
         """
@@ -260,8 +265,10 @@ class LlvmProductPrinter(LlvmNestPrinter):
         factor: str,
     ) -> None:
         """Emit loops for a small matrix product times ``factor``. ``lengths`` are the numbers of rows, columns and
-        terms; ``pointers`` and ``steps`` are first entries and row strides of the result and both operands;
-        `are_transposed` says which operands are stored transposed.
+        terms.
+
+        ``pointers`` and ``steps`` are first entries and row strides of the result and both operands; `are_transposed`
+        says which operands are stored transposed.
         """
         (out, left, right), (rows, columns, terms), (pitch, *steps) = pointers, lengths, steps
         has_columns = columns != "1"
@@ -315,6 +322,7 @@ class LlvmProductPrinter(LlvmNestPrinter):
         ends: tuple[str, str],
     ) -> None:
         """Emit a loop over blocks of rows of the triangular product ``step``, with one matrix product for each block.
+
         ``matrices`` are the operands, ``pointers`` the first entries of result and operands. The block numbers are
         ``ends[0]`` to ``ends[1] - 1``.
 

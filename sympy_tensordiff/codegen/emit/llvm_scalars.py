@@ -183,9 +183,11 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def is_computed_unconditionally(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
-        """Return whether to compute ``value if condition else otherwise`` without a branch: then LLVM can vectorise the
-        loop. All parts of the three must be safe to compute in all iterations (`is_total`). Also, the condition must be
-        true in nearly all iterations, or compare data and choose between few products and additions.
+        """Return whether to compute ``value if condition else otherwise`` without a branch, so that LLVM can vectorise
+        the loop.
+
+        All parts of the three must be safe to compute in all iterations (`is_total`). Also, the condition must be true
+        in nearly all iterations, or compare data and choose between few products and additions.
 
         Behind a branch, LLVM would need masked reads, and most often decides against vectors: sums over triples of
         atoms take 0.4 of the time, the sum of ``x[i]`` where ``m[i] > 0`` a tenth.
@@ -293,8 +295,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit ``function`` ("and" or "or") of all ``arguments`` but the first, both of the outer function, and
-            return its value as ``(text, type)``.
+            """Emit the enclosing function's operation ``function`` ("and" or "or") of all its ``arguments`` but the
+            first, and return its value as ``(text, type)``.
             """
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 
@@ -410,8 +412,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return real_text(value, "double"), "double"
 
         def series() -> Value:
-            """Emit the power series of the Bessel function of the enclosing method's ``order`` at its ``x``, for small
-            ``x``, and return its value.
+            """Emit the power series of the spherical Bessel function of the enclosing method's ``order`` at its ``x``,
+            for small ``x``, and return its value.
             """
             term, square = number(1), self.binary("fmul", x, x)
             for k in range(1, order + 1):
@@ -423,8 +425,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return total
 
         def recurrence() -> Value:
-            """Emit the upward recurrence for the Bessel function of the enclosing method's ``order`` at its ``x``, for
-            larger ``x``, and return its value.
+            """Emit code that computes the spherical Bessel function of the enclosing method's ``order`` at its ``x`` by
+            the upward recurrence, which suits larger ``x``; return the value.
             """
             before, value = (self.binary("fdiv", self.call_function(name, [x]), x) for name in ("cos", "sin"))
             for k in range(order):

@@ -25,9 +25,10 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
-        """Emit the LLVM instructions that compute a correlation in the blocks that ``tiles`` describes, with vectors of
-        64 bytes if ``is_wide``, else of 32. ``copy`` is the read of the copied right operand, without the last index,
-        which runs along the vectors.
+        """Emit the LLVM instructions that compute the correlation ``step`` in the blocks that ``tiles`` describes, with
+        vectors of 64 bytes if ``is_wide``, else of 32.
+
+        ``copy`` is the read of the copied right operand, without the last index, which runs along the vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
@@ -70,8 +71,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         first = [] if tiles.solved is None else [v for v in left if v in output.index[tiles.tasks[-1]].atoms()]
 
         def enter(labels: Sequence[str], step: int = 1) -> None:
-            """Begin a loop over each of ``labels``, in steps of ``step``; the enclosing function's ``stack`` ends the
-            loops.
+            """Emit the beginning of a loop over each of ``labels``, in steps of ``step``, and put it on the enclosing
+            function's ``stack``, which ends the loops.
             """
             for label in labels:
                 self.values[label] = stack.enter_context(self.loop("0", self.form(self.extents[label]), step))
@@ -188,8 +189,8 @@ class _TileBuilder(LlvmNestPrinter):
         self.vector, self.size, self.fma = vector, size, fma
 
     def print(self, width: int) -> None:
-        """Append loops over the columns: in blocks of ``width`` vectors as long as there are enough, then in single
-        vectors.
+        """Emit the loops over the columns of the tile: in blocks of ``width`` vectors as long as there are enough
+        columns, then in single vectors.
         """
         last = self.add("%rows", "-1")
         # Missing rows repeat the last one, and are not written.

@@ -122,9 +122,10 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append a loop to ``lines``, over blocks of rows of a triangular matrix product: one full product per block,
-        over the indices that all its rows have. ``matrices`` are the texts of left operand, right operand and result;
-        ``found`` has their labels.
+        """Append to ``lines`` a loop over blocks of rows of the triangular matrix product `step`: one full product per
+        block, over the indices that all its rows have.
+
+        ``matrices`` are the texts of left operand, right operand and result; ``found`` has their labels.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):
@@ -162,8 +163,8 @@ class _MatrixProduct:
         return name
 
     def matrix(self, array: str, both: Labels, groups: Sequence[Labels], is_turned: bool = False) -> str:
-        """Return the text of the array ``array`` as matrices: `both` are its batch labels, and ``groups`` its row and
-        column labels, whose axes are merged. The text contains ``{}`` for the batch index. With `is_turned`, the
+        """Return the text of the array ``array`` as matrices, whose axes for each of ``groups``, the row and the column
+        labels, are merged. It contains ``{}`` for the index along the batch labels `both`. With `is_turned`, the
         matrices are transposed.
         """
         groups = groups[::-1] if is_turned else groups
@@ -173,9 +174,10 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of an operand of a matrix product, as an array with one axis for each group of labels in
-        ``groups``; ``{}`` in it stands for the index along the batch labels ``both``. Code that copies an array for
-        BLAS, if necessary, is printed before.
+        """Return the text of `operand` of a matrix product, as an array with one axis for each group of labels in
+        ``groups``. Print code that copies it for BLAS before, if necessary.
+
+        ``{}`` in the text stands for the index along the batch labels ``both``.
         """
         labels, array = list(operand.labels), self.names(operand.array)
         order = [label for group in (both, *groups) for label in group]

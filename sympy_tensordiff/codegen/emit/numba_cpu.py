@@ -385,8 +385,8 @@ FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
 
 class Decorators:
-    """The texts of the Numba decorators in one module, such as ``@njit(...)``. Functions that Python calls have another
-    one than functions that only compiled code calls.
+    """The texts of the Numba decorators in one module, such as ``@njit(...)``: one for functions that Python calls,
+    another for those that only compiled code calls.
 
     A function that is compiled only as part of others runs as Python if Python calls it. So are all of a body of a
     compiled recurrence, for which ``is_inside`` is true.

@@ -115,8 +115,10 @@ def _next_states(
     step: Recurrence, values: dict[str, str], results: dict[str, str], stacked: dict[str, str]
 ) -> Iterable[str]:
     """Yield the lines of code that make the results of a time step the states of the next one: they exchange buffers
-    where possible, and copy otherwise. `values`, `results` and `stacked` map names to texts: of the step's arguments,
-    of its results, and of the arrays of results for all times.
+    where possible, and copy otherwise.
+
+    `values`, `results` and `stacked` map names to texts: of the step's arguments, of its results, and of the arrays of
+    results for all times.
     """
     counts: dict[str, int] = {}
     for state in step.carried:

@@ -38,7 +38,9 @@ def check_bounds(
 
 
 class _BoundsChecker:
-    """Checks that all accesses of one loop nest are in bounds: one that is not proved to be raises `VerificationError`.
+    """Checks that all array accesses of one loop nest are in bounds; raises `VerificationError` for an access that is
+    not proved to be.
+
     Accesses by integer data, which each call checks, and those of `unproved_arrays` are accepted without proof.
     """
 
@@ -83,8 +85,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return those constraints in ``rows`` that bound an index by an end of one thread's block, such as
-        ``i < stop``, with the end of the whole axis in its place: ``i < n``. Other constraints are left out.
+        """Return those constraints in ``rows`` that bound an index by an end of one thread's block, with the end of the
+        whole axis instead: ``i < n`` for ``i < stop``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(

@@ -62,9 +62,7 @@ def uses(step: Step) -> Uses:
 
 @lru_cache(maxsize=1024)
 def _uses(key: _StepKey) -> Uses:
-    """Return the names that a step uses and does not define. This does the work of `uses`, and caches its results by
-    `key`, which contains the step.
-    """
+    """Return the names that the step in `key` uses and does not define. This is the cached implementation of `uses`."""
     kernel = key.step
     if isinstance(kernel, ProductStep):
         sizes = sorted(kernel.shift.atoms()) if isinstance(kernel, Trapezoid) else ()

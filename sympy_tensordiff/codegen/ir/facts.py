@@ -228,9 +228,10 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return a list of systems of constraints: at least one system holds where `condition` is true (or false, with
-    ``holds=False``). ``i != j`` gives two systems, an "or" those of its operands, another comparison one. `condition`
-    is not a conjunction.
+    """Return a list of systems of constraints of which at least one holds where `condition` is true (or false, with
+    ``holds=False``): ``i != j`` gives two systems, an "or" those of its operands, another comparison one.
+
+    `condition` is not a conjunction.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("and", "or"):
@@ -253,8 +254,8 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return ``(constraint,)`` that follows from a comparison of integers if it is true or, for ``holds=False``, if it
-    is false. () for other conditions, and if the constraint would be that two integers differ.
+    """Return ``(constraint,)``, the constraint that follows if the comparison ``condition`` of integers is true or, for
+    ``holds=False``, false. Return () for other conditions, and if the constraint would be that two integers differ.
     """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
@@ -351,8 +352,8 @@ class Read(NamedTuple):
 
 
 def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
-    """Yield ``(read, constraints, conditions)`` for each read in a scalar expression: the constraints and the select
-    conditions under which it is evaluated. The constraints begin with ``context``.
+    """Yield ``(read, constraints, conditions)`` for each read in the scalar expression ``value``: the constraints and
+    the conditions of selects under which it is evaluated. The constraints begin with ``context``.
     """
     stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
     while stack:

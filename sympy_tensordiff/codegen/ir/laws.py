@@ -195,9 +195,10 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless the last statement of a kernel, and none of its other statements, sets the entry.
-    In a scatter, no statement may set an entry, and some must add to entries. ``inside`` are all statements of the
-    kernel; ``where`` names it in the message.
+    """Raise VerificationError unless the last statement of the ``kernel``, and no other one, stores the entry that it
+    computes. In a scatter, statements must add to entries, and none may store one.
+
+    ``inside`` are all statements of the kernel; ``where`` names it in the message.
     """
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):

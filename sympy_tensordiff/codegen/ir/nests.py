@@ -28,8 +28,8 @@ def extent(array: str, axis: int) -> Affine:
 
 
 def lengths(array: str, shape: Sequence[Affine]) -> dict[Variable, Affine]:
-    """Return a dictionary from the variables for the axis lengths of an array (see `extent`) to these lengths as forms
-    in the sizes.
+    """Return a dictionary from the variables for the lengths of the axes of ``array``, such as ``x.shape[0]``, to these
+    lengths as forms in the sizes, its ``shape``.
 
     >>> lengths("x", [Affine.variable("n"), Affine.of(3)])
     {'x.shape[0]': n, 'x.shape[1]': 3}
@@ -73,8 +73,8 @@ def with_scalars(body: Sequence[Statement], names: Mapping[str, Name | Load]) ->
 
 
 def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) -> tuple[Statement, ...]:
-    """Return the statements ``body`` with scalar variables in place of ``arrays``. Only one entry of each of these
-    arrays is used, such as ``t[i]`` in a loop over i.
+    """Return the statements ``body`` with a scalar variable in place of each of ``arrays``, of which only one entry is
+    used, such as ``t[i]`` in a loop over i.
 
     >>> from sympy_tensordiff.codegen.ir.scalars import Number
     >>> (found,) = with_entries_as_scalars([Set(Load("x", ()), Number(2))], {"x"})
@@ -83,14 +83,14 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def as_scalar(part: Scalar) -> Scalar:
-        """Return the scalar variable that replaces the read `part` of one of ``arrays``; other expressions are
-        unchanged. Only one entry of each of these arrays is used.
+        """Return the scalar variable that replaces the read `part`, if its array is one of the enclosing function's
+        ``arrays``. Return other expressions unchanged.
         """
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return the statement ``old`` with scalar variables in place of the entries of ``arrays``, a dictionary of the
-        enclosing function. The result is a tuple with this one element.
+        """Return ``(statement,)``: the statement ``old`` with scalar variables in place of array entries, as the
+        enclosing function's dictionary ``arrays`` says.
         """
         new = with_parts(old, lambda value: rewrite_scalar(value, as_scalar))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:

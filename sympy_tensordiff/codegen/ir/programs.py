@@ -387,7 +387,7 @@ class Recurrence:
 
     @property
     def forms(self) -> tuple[Affine, ...]:
-        """The integer forms that give the recurrence its number of steps and the integer arguments of its body."""
+        """The integer forms that a recurrence passes to its body: its number of steps and the integer arguments."""
         return (self.length, *(form for _, form in self.integers))
 
     @property

@@ -41,7 +41,9 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
     def first_branch(value: Scalar) -> Scalar:
-        """Return ``a`` for ``a if test else b``, because ``test`` is known to be true; other expressions unchanged."""
+        """Return ``a`` if ``value`` is ``a if test else b``, where ``test``, the enclosing function's condition, is
+        known to be true. Return other expressions unchanged.
+        """
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
@@ -85,8 +87,8 @@ def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
         return rest[0] if len(rest) == 1 else Operation("and", rest) if rest else TRUE
 
     def decided_value(value: Scalar) -> Scalar:
-        """Return true if ``value`` is one of the enclosing function's ``names``, which are known to be true. Simplify a
-        select or an "and" that has such an operand; other values are unchanged.
+        """Return ``value`` simplified, given that the scalars in the enclosing function's ``names`` are true. Such a
+        name becomes true; a select or an "and" that contains it becomes simpler.
         """
         return TRUE if isinstance(value, Name) and value in names else simplified(value)
 
@@ -150,8 +152,8 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     is_true = holds == (test == name)
 
     def with_truth_value(value: Scalar) -> Scalar:
-        """Return one node of an expression with the name of the enclosing function's ``test`` replaced by true or
-        false, as its ``is_true`` says, and simplify it: a select by the test becomes one of its branches.
+        """Return ``value``, one node of an expression, simplified for the case that the enclosing function's condition
+        ``test`` is true or, if ``is_true`` is False, false. A select by the test becomes one of its branches.
         """
         if value == name:
             return TRUE if is_true else FALSE

@@ -79,9 +79,10 @@ class Renaming:
 
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
-    """Return a kernel with its axes, loop variables and scalars renamed, so that it can be merged with other kernels:
-    by the mapping ``common`` or, for other names, to unused ones, which are added to ``taken``. ``tried`` stores the
-    last number used for each name, see `unique`.
+    """Return ``kernel`` with its axes, loop variables and scalars renamed, so that it can be merged with other kernels.
+    Names that the mapping ``common`` has get their new names from it, others get unused names.
+
+    These are added to ``taken``. ``tried`` stores the last number used for each name, see `unique`.
     """
     names = dict(common)
     for name in own_names(kernel):

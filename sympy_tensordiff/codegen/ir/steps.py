@@ -47,8 +47,8 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the arrays filled by those steps that Numba cannot compile, for which Python calls a library. With
-    ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
+    """Return the names of the arrays that `program` fills by steps that Numba cannot compile: Python calls a library
+    for them. With ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
     """
     return [
         step.array
@@ -277,7 +277,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
         """Return the `shape` of an array of a time step with its sizes replaced by their values in the enclosing
-        program (the dictionary ``forms``).
+        program, which the enclosing function's dictionary ``forms`` has.
         """
         return tuple([form.substitute(forms) for form in shape])
 

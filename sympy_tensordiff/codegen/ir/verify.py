@@ -56,8 +56,10 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The ways in which a read may be out of bounds. ``violation`` has the constraints on sizes under which this may
-    happen. Each integer point of ``points`` is an out-of-bounds read. ``certain`` is whether every call has one.
+    """The constraints under which a read may be out of bounds: ``violation`` are those on sizes under which this may
+    happen, and each integer point of ``points`` is an out-of-bounds read.
+
+    ``certain`` is whether the read is out of bounds in every call.
     """
 
     violation: Rows
@@ -137,9 +139,9 @@ def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
 
 
 def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``(rows, variables)``: the constraints without the quotients and congruences that contain an ``inner``
-    name. Each of these is replaced by one of the new ``variables`` and the constraints that define it, such as ``2*q <=
-    i <= 2*q + 1`` for ``q = floor(i/2)``.
+    """Return ``(constraints, variables)``: `rows` in which each quotient or congruence that contains an ``inner`` name
+    is replaced by a new variable and the constraints that define it, such as ``2*q <= i <= 2*q + 1`` for ``q =
+    floor(i/2)``; and the set of these variables.
     """
     result: list[Constraint] = []
     fresh: dict[Compound, Affine] = {}

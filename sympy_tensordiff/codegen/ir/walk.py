@@ -119,9 +119,10 @@ def with_parts(
     name: Callable[[str], str] = _unchanged,
     target: Callable[[Name | Load], Name | Load] = _unchanged,
 ) -> Statement:
-    """Return a statement with functions applied to its components: ``value`` to its scalar expression, ``form`` to its
-    integer forms, ``name`` to a loop variable or scalar name, ``target`` to the target. The statements in its body are
-    unchanged.
+    """Return ``statement`` with functions applied to its components: ``value`` to its scalar expression, ``form`` to
+    its integer forms, ``name`` to a loop variable or scalar name, ``target`` to the target.
+
+    The statements in its body are unchanged.
 
     ``value`` is not called for integers; ``target`` gets a target whose index has the new forms.
     """
@@ -157,8 +158,8 @@ def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -
     """Return ``body`` with the function ``change`` applied to each node of its scalar expressions."""
 
     def with_change(scalar: Scalar) -> Scalar:
-        """Return the expression `scalar` with each of its nodes replaced by the result of ``change``, the argument of
-        the outer function.
+        """Return the expression `scalar` with each of its nodes replaced by the result of the enclosing function's
+        ``change`` for it.
         """
         return rewrite_scalar(scalar, change)
 

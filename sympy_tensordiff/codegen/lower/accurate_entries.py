@@ -28,11 +28,11 @@ def with_accurate_entries(
     taken: Iterable[str],
 ) -> list[Definition]:
     """Return the `definitions` of the arrays of a program with their entries rewritten to avoid cancellation and
-    overflow. With `scales_norms`, arrays of norms that do not overflow are added, under names not in ``taken``.
-    `tensors` maps names to the program's arguments.
+    overflow.
 
     With `scales_norms`, norms are computed in another scale where their sums of squares overflow or underflow; the
-    norms of an array of sums of squares become an array of their own.
+    norms of an array of sums of squares become an array of their own, with a name that is not in ``taken``. `tensors`
+    maps names to the program's arguments.
     """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
     arrays = {**tensors, **{one.name: one.array for one in definitions}}
@@ -47,9 +47,8 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Define a new array of norms, to be computed after `array`, and add it to the enclosing function's
-            ``norms``. Its formula `entries` gives the square roots of the entries of `array`. Return the tensor node of
-            the new array.
+            """Return the tensor node of a new array of norms, whose formula `entries` has the square roots of the
+            entries of `array`. Add its definition, to be computed after `array`, to the enclosing function's ``norms``.
             """
             name = unique("norm", names)
             names.add(name)
@@ -81,8 +80,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def with_formula(node: Node) -> Node:
-        """Return the formula of the entry that `node` reads, such as ``1/n**3``, if it reads an array in ``powers``,
-        the powers of norms that the enclosing function has found; else `node` unchanged.
+        """Return the formula of the array entry that `node` reads, such as ``1/n**3``, if the array is in ``powers``,
+        the arrays of powers of norms in the enclosing function. Return any other `node` unchanged.
         """
         if node.op != "read" or node.args[0] not in powers:
             return node

@@ -137,9 +137,11 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`: the read `load`
-        (`access` in the graph) is then out of bounds along `axis`. The constraints `points` must have an integer
-        solution, too. Raise `OutOfShapeError` at once if `certain`, that is, for all sizes.
+        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`, at which the read
+        `load` is out of bounds along `axis`. Raise `OutOfShapeError` at once if `certain`, that is, if it is for all
+        sizes.
+
+        `access` is the read in the graph. The constraints `points` must have an integer solution, too.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -241,9 +243,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return ``(rows, variables, others)``: `rows` with a new variable for each integer-array entry, between the least
-    and the greatest entry of its array; the names of these variables; and the constraint ``least <= greatest`` for each
-    array.
+    """Return ``(rows, variables, others)``: the constraints `rows` with a new variable for each entry of an integer
+    array, between the least and the greatest entry of the array; the names of these variables; and the constraint
+    ``least <= greatest`` for each array.
 
     The third result says for each array which of its two extremes is the greater.
     """

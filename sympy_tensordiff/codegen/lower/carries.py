@@ -69,8 +69,8 @@ def _power(graph: Graph, node: Node) -> tuple[Node, int]:
 
 
 def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
-    """Return whether `node` separates into terms that each depend on at most one of the indices `v` and `w`, up to a
-    common factor that depends on neither: ``c*(p[v] - q[w])``.
+    """Return whether `node` is a sum of terms that each depend on at most one of the indices `v` and `w`, up to a
+    common factor that depends on neither, such as ``c*(p[v] - q[w])``.
     """
     if v not in node.free or w not in node.free:
         return True
@@ -83,8 +83,8 @@ def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the only factor of the summand of the running sum `node` that depends on ``v``: ``a**(v - w)`` in ``Sum_{w
-    <= v} a**(v - w)*x[w]``. None unless this factor multiplies all terms by one number in a step of ``v``.
+    """Return the only factor of the summand of the running sum `node` that depends on ``v``, such as ``a**(v - w)`` in
+    ``Sum_{w <= v} a**(v - w)*x[w]``. None unless this factor multiplies all terms by one number in a step of ``v``.
     """
     if node.op != "sum":
         return None
@@ -107,8 +107,9 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
     """Return whether a running sum of products, such as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be updated from
-    one `v` to the next by a single new factor. `rows` and `inner` are the ranges of `w` and `u`, which end (`side` 1)
-    or begin (-1) at `v`.
+    one `v` to the next by a single new factor.
+
+    `rows` and `inner` are the ranges of `w` and `u`, which end (`side` 1) or begin (-1) at `v`.
     """
     moving = [row.form for row in rows if v in row.form.atoms()]
     own = [row.form for row in inner if v in row.form.atoms()]
@@ -177,8 +178,8 @@ def _as_running_sum(graph: Graph, node: Node) -> Node:
 
 
 def _with_split_indices(graph: Graph, node: Node) -> Node:
-    """Return a running sum over ``w`` in which each index such as ``i - w``, in exponentials and powers, is written as
-    an addition of two nodes, ``i`` and ``-w``. Other sums are unchanged.
+    """Return the running sum `node` over ``w`` with each index such as ``i - w``, in exponentials and powers, written
+    as an addition of two nodes, ``i`` and ``-w``. Other sums are unchanged.
 
     An exponential of one index would become a table, which needs a loop for each entry.
     """
@@ -188,8 +189,8 @@ def _with_split_indices(graph: Graph, node: Node) -> Node:
         return node
 
     def split(part: Node) -> Node:
-        """Return the index node `part` as an addition of its terms, ``i`` and ``-w`` for ``i - w``, if it contains the
-        summation variable `w` and another term; otherwise unchanged.
+        """Return the index `part` as an addition, ``i`` plus ``-w`` for ``i - w``, if it contains the enclosing
+        function's summation variable `w` and another term; otherwise return it unchanged.
         """
         if part.op != "index" or part.data.hidden() or len(part.data.terms) < 2 or w not in part.data.atoms():
             return part
@@ -203,7 +204,7 @@ def _with_split_indices(graph: Graph, node: Node) -> Node:
 
 def _up_to_end(graph: Graph, node: Node) -> Node:
     """Return the sum `node` over one index, such as ``Sum_{k <= i} g**k*x[i - k]``, as a running sum over a new index,
-    ``j = i - k``. Return it unchanged if it is a running sum already, or if no such index makes it one.
+    ``j = i - k``. Return it unchanged if it is a running sum already, or if it cannot become one.
     """
     (w,), rows, body = graph.open(node)
     if carried_variables(graph, node) & body.free:
@@ -225,8 +226,8 @@ def _up_to_end(graph: Graph, node: Node) -> Node:
 
 
 def _around_running_sum(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` over several indices with a running sum inside, as ``Sum_i a[i]*Sum_{j <= i} b[j]``, whose
-    inner sum continues from one i to the next. Unchanged if it has no such form.
+    """Write the sum `node` over several indices as a sum around a running sum, ``Sum_i a[i]*Sum_{j <= i} b[j]``, whose
+    inner sum is continued from one i to the next. Return it unchanged if it has no such form.
     """
     variables, rows, body = graph.open(node)
     outer = node.free

@@ -58,8 +58,10 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 @dataclass(frozen=True)
 class TieTerm:
     """A part of the value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
-    differently if computed twice: ``node`` is the part, ``stored`` its array, and ``case`` the position of the case
-    that contains it, if the value is defined by cases.
+    differently if computed twice.
+
+    ``node`` is the part, ``stored`` its array, and ``case`` the position of the case that contains it, if the value is
+    defined by cases.
     """
 
     case: int
@@ -260,8 +262,7 @@ class _Ties(LoopArrays):
 
     def least(self, stored: LoopArray, symmetries: Sequence[Mapping[int, Affine]]) -> Node:
         """Return the minimum of entries of the array ``stored`` that have equal values but may be rounded differently:
-        the entry at an index, and those at the indices to which `symmetries` map it, such as ``d[i, j]`` and
-        ``d[j, i]``.
+        the entry at the array's own index, and those to which `symmetries` map it, such as ``d[i, j]`` and ``d[j, i]``.
         """
         graph, candidate = self.graph, stored.candidate
         own = self.read(stored, list(map(Affine.variable, candidate.axes)))
@@ -288,7 +289,9 @@ def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
 
 def _compares_rounded_values(node: Node, closed: frozenset[int]) -> bool:
     """Return whether `node` tests ``a == b`` or ``a != b`` for two inexact values computed from the same tensors, so
-    that rounding errors may decide. Maxima and minima do not count; `closed` are the sizes and free indices.
+    that rounding errors may decide.
+
+    Maxima and minima do not count; `closed` are the sizes and free indices.
     """
     if node.op != "compare" or node.data not in ("eq", "ne") or any(arg.op in EXTREMA for arg in node.args):
         return False

@@ -78,8 +78,9 @@ class Scaled:
     @property
     def grows(self) -> bool:
         """Return whether the value is a sum of exponentials divided by a root of itself, like ``s/sqrt(s)``, as in the
-        derivative of ``sqrt(sum(exp(u)))``. It grows only like the root, so that scaling against overflow is not
-        worthwhile.
+        derivative of ``sqrt(sum(exp(u)))``.
+
+        It grows only like the root, so that scaling against overflow is not worthwhile.
 
         The largest exponent would rise from 700 to 1400 only, at the price of a maximum and of another exponential for
         each term.
@@ -89,8 +90,10 @@ class Scaled:
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products: bool = False) -> list[Node]:
     """Return `roots` rewritten so that exponentials in logarithms and in quotients of sums do not overflow:
-    ``log(sum(exp(u)))`` becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``. ``has_products`` says that the
-    backend has matrix products; sums like ``exp(A[i, k] + B[k, j])`` are then written as such.
+    ``log(sum(exp(u)))`` becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``.
+
+    ``has_products`` says that the backend has matrix products; sums like ``exp(A[i, k] + B[k, j])`` are then written as
+    such.
 
     With ``has_products``, the backend also computes one branch of a choice only. Sums over selected terms like ``[t[i]
     <= t[j]]*exp(u[j])`` then need one exponential for each j.
@@ -278,9 +281,9 @@ class Exponentials:
         return graph.mul(factors if graph.is_zero(rest) else (graph.call(sympy.exp, (rest,)), *factors))
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out over its first sum that has an exponential behind a guard: ``a*(b +
-        [i < j]*exp(u))`` becomes ``a*b + [i < j]*a*exp(u)``. Then each term can be scaled by itself, against overflow.
-        Other products are unchanged.
+        """Return the product `node` multiplied out over its first sum with a guarded exponential: ``a*(b + [i <
+        j]*exp(u))`` becomes ``a*b + [i < j]*a*exp(u)``. Each term can then be scaled by itself, against overflow. Other
+        products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -292,8 +295,10 @@ class Exponentials:
 
     def _quotient(self, value: Scaled, scaled: bool = True) -> Node:
         """Return `value`, a quotient by a sum of exponentials, as a node that does not overflow: ``exp(u - m)`` for
-        ``exp(u)/exp(m)``, where m is the largest exponent in the sum. With ``scaled``, m may be the largest exponent of
-        all terms for a sum over selected terms, if all exponents are close together.
+        ``exp(u)/exp(m)``, where m is the largest exponent in the sum.
+
+        With ``scaled``, m may be the largest exponent of all terms for a sum over selected terms, if all exponents are
+        close together.
         """
         graph = self.graph
         for greatest in value.shift if scaled else ():
@@ -401,7 +406,7 @@ class Exponentials:
         )
 
     def _product(self, node: Node) -> Recursion[Scaled]:
-        """Return a product as ``exp(shift)*rest``: the shifts of the factors are added."""
+        """Return the product `node` as ``exp(shift)*rest``, where the shift is the sum of the shifts of the factors."""
         factors = yield from in_turn(map(self.scaled, node.args))
         return self._multiplied(factors)
 
@@ -427,9 +432,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the exponents in `shift` that belong to quotients such as ``exp(u)/(exp(u) + exp(v))``, which are at
-        most 1. `shift` maps exponents to their factors. Return the empty set if a divisor does not belong to such a
-        quotient.
+        """Return the exponents in `shift`, a dictionary from exponents to their factors, if all divisors belong to
+        quotients such as ``exp(u)/(exp(u) + exp(v))``, which are at most 1: those of the divisors and of the matching
+        terms. Else return the empty set.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -458,8 +463,9 @@ class Exponentials:
         return self.graph.mul((self._quotient(quotient), *others))
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return `node`, a select between a value and 0, as ``exp(shift)*rest``, against overflow. Where it is 0, its
-        shift is so negative that another term of a sum has the greatest one.
+        """Return `node`, a select between a value and 0, as ``exp(shift)*rest``, against overflow.
+
+        Where it is 0, its shift is so negative that another term of a sum has the greatest one.
 
         A value without a shift is returned as it is; `_scaled` does not use it.
         """
@@ -471,8 +477,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select like ``node`` of the enclosing method, a select between a value and 0 by ``condition``,
-            with `value` in place of its value and `otherwise` in place of its 0.
+            """Return a select with `value` and `otherwise` as its branches, by the ``condition`` of the enclosing
+            method's ``node``, which is a select between a value and 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -480,8 +486,8 @@ class Exponentials:
         return replace(found, shift={shift: 1}, rest=select_for(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
-        """Return a sum of exponentials over a range as ``exp(shift)*rest``, against overflow: ``shift`` is the greatest
-        exponent of all terms, and ``rest`` the sum of the terms divided by ``exp(shift)``.
+        """Return the sum `node` of exponentials over a range as ``exp(shift)*rest``, against overflow: ``shift`` is the
+        greatest exponent of all terms, and ``rest`` the sum of the terms divided by ``exp(shift)``.
         """
         graph = self.graph
         variables, rows, body = self.open(node)
@@ -513,7 +519,9 @@ class Exponentials:
         return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return an addition of exponentials as ``exp(shift)*rest``: the shift is the greatest exponent of a term."""
+        """Return the addition `node` of exponentials as ``exp(shift)*rest``, against overflow, where the shift is the
+        greatest exponent of a term.
+        """
         graph = self.graph
         terms = yield from in_turn(map(self.scaled, node.args))
         if not any(term.shift for term in terms):
@@ -542,8 +550,10 @@ class Exponentials:
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
-        """Return the sum of `terms` as one `Scaled` record, ``exp(shift)*rest``. Its `shift` is the greatest exponent,
-        and `rests` are the terms divided by ``exp(shift)``. Other properties are combined from those of the terms.
+        """Return the sum of `terms` as one `Scaled` record, ``exp(shift)*rest``: its `shift` is the greatest exponent,
+        and `rests` are the terms divided by ``exp(shift)``.
+
+        Other properties are combined from those of the terms.
         """
         graph, rest = self.graph, self.graph.add(rests)
         is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]
@@ -661,9 +671,11 @@ def _depends_on_arguments(shift: Mapping[Node, Any]) -> bool:
 
 
 def greatest_term(graph: Graph, variables: Sequence[int], rows: Rows, term: Node, op: str = "max") -> Node:
-    """Return a node for the maximum (``op="min"``: minimum) of `term` over `variables` in the range `rows`. Terms and
-    factors without these variables are moved out: the maximum of ``c*(p + q[k])`` is ``c*(p + max_k q[k])`` for ``c >=
-    0``. If the sign of c is unknown, a select chooses between maximum and minimum.
+    """Return a node for the maximum of `term` over `variables` in the range `rows` (the minimum for ``op="min"``), with
+    parts that do not contain these variables moved out.
+
+    The maximum of ``c*(p + q[k])`` is ``c*(p + max_k q[k])`` for ``c >= 0``. If the sign of c is unknown, a select
+    chooses between maximum and minimum.
     """
     terms = term.args if term.op == "add" else (term,)
     own = [part for part in terms if not part.free.isdisjoint(variables)]

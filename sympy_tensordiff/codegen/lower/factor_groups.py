@@ -67,17 +67,18 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that selects the terms of a triangular sum near the diagonal. Matrix products compute
-        `BLOCK` rows at a time, and leave out these terms, since not all rows of a block have them. `first` is the first
-        row of the first block.
+        """Return the constraint that selects the terms of a triangular sum near the diagonal, which matrix products of
+        `BLOCK` rows leave out, since not all rows of a block have them. `first` is the first row of the first block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
         """Return ``(first, last)``, the range of the index `label` in the triangular matrix product `split`; None if
-        `planner` finds none. The range of the summed index is extended to an end of a tensor axis where that changes no
-        result; `facts` are known constraints.
+        `planner` finds none.
+
+        The range of the summed index is extended to an end of a tensor axis where that changes no result; `facts` are
+        known constraints.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -118,9 +119,10 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return a sort key for the index form `label`: the position of the outermost enclosing loop whose index it
-        contains. Forms without such an index contain only variables that are summed around the matrix product, and come
-        first.
+        """Return a sort key for the index form `label`: the position of the outermost loop around the matrix product
+        whose index it contains.
+
+        Forms without such an index contain only variables that are summed around the matrix product, and come first.
         """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.outer_variables]
@@ -183,7 +185,7 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return fewer matrices with the same product. A matrix whose labels all occur in another one is multiplied into
+    """Return fewer `matrices` with the same product: a matrix whose labels all occur in another one is multiplied into
     that one, entry by entry. The function ``entries`` gives the number of entries of a matrix.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.

@@ -78,7 +78,7 @@ class _Inlining:
 
     def run(self, root: Node) -> Node:
         """Return `root` with each read of an array in ``growing`` replaced by the formula of its entry, also in the
-        bodies of reductions and comprehensions. After more than `MAX_READS` replacements, further reads stay.
+        bodies of reductions and comprehensions. After `MAX_READS` replacements, further reads stay.
         """
         outside = set(breadth_first(root, lambda part: () if part.op in BINDERS else part.args))
         for part in reachable(root, known=self.done):

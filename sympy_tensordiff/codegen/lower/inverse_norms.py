@@ -95,9 +95,10 @@ def is_inverse_root(node: Node) -> bool:
 
 
 def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
-    """Return those `factors` of a product that are ``n**-k`` for a norm n. The caller divides by one norm after the
-    other, since ``n**k`` may overflow or underflow. Return [] if that changes nothing: for a single factor, or if the
-    only divisor is one norm.
+    """Return those `factors` of a product that are negative powers ``n**-k`` of a norm n. Return [] if dividing by them
+    one by one changes nothing: for a single factor, or if the only divisor is one norm.
+
+    The caller divides by one norm after the other, since ``n**k`` may overflow or underflow.
     """
     found = [factor for factor in factors if is_inverse_norm(graph, factor)]
     divisors = [f for f in factors if f.op == "pow" and f.args[1].op == "const" and f.args[1].data < 0]

@@ -72,11 +72,10 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return how to store `body` in an array: as a function of as few integers as possible, which become the
-        array's axes. `variables` are the loop variables around it, with the constraints `rows`. Raise
-        `UnsupportedError` if one of the integers has no bounds.
+        """Return a description of an array that stores `body` as a function of as few integers as possible, which
+        number its axes. Raise `UnsupportedError` if one of the integers has no bounds.
 
-        Raises `UnsupportedError` where their indices have no bounds.
+        `variables` are the loop variables around `body`, with the constraints `rows`.
         """
         used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
         outer = sorted(v for v in used if v in self.around)
@@ -98,9 +97,10 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return `body`, computed in loops over `variables` with the constraints `rows`, as a candidate for an array
-        with quotients as axes. `rounded` maps each quotient, such as ``floor(i/2)``, to a new variable. None if an axis
-        has no bounds. ``outer`` are the indices bound outside of these loops.
+        """Return a description of an array that stores `body`, computed in loops over `variables` with the constraints
+        `rows`, with quotients such as ``floor(i/2)`` as axes. None if an axis has no bounds.
+
+        `rounded` maps each quotient to a new variable. ``outer`` are the indices bound outside of these loops.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -172,7 +172,7 @@ class LoopArrays:
     # -------------------------------------------------------------- what reads it
 
     def read(self, stored: LoopArray, forms: Sequence[Affine]) -> Node:
-        """Return the read of the array ``stored`` at the loop indices with the values `forms`. Their lowest values are
+        """Return the read of the array ``stored`` at the values `forms` of its loop indices. Their lowest values are
         subtracted, because the array begins there.
         """
         return self.graph.read(stored.tensor, [form - low for form, low in zip(forms, stored.lows, strict=True)])
@@ -275,9 +275,10 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)`` for each way to write a value where the constraints `known` hold: first
-        ``({}, {})``, then ``{v: p[k]}`` if ``v == p[k]``, then ``{v: 2*m}`` for an even v, with the inverse ``{m:
-        v/2}``.
+        """Yield ``(substitution, inverse)`` for each way to write the indices of a value where the constraints `known`
+        hold: unchanged, ``v`` as ``p[k]`` if ``v == p[k]``, and ``v`` as ``2*m`` if v is even.
+
+        The inverse restores a new variable: ``{m: v/2}``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}

@@ -43,9 +43,11 @@ def in_memory_order(
     context: EnclosingLoops,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return ``(variables, constraints)`` of a reduction of `body` over `variables` in the range `rows`, with the loops
-    in an order that reads memory contiguously, the innermost last. Unchanged if no order is better. ``context`` has the
-    loops around it; ``hints(extent)`` is the expected length of an axis.
+    """Return ``(variables, constraints)`` of a reduction with its loops in an order that reads memory contiguously, the
+    innermost last. Unchanged if no order is better.
+
+    It reduces `body` over `variables` in the range `rows`. ``context`` has the loops around it; ``hints(extent)`` is
+    the expected length of an axis.
 
     Each variable is bounded by those before it.
 

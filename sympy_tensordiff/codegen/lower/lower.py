@@ -155,9 +155,10 @@ class Lowering(Matrices):
         return not (self._uses[core] or self._uses_in_results[core] or core in self.stored)
 
     def _is_rounded_often(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` repeat
-        for the same entry: ``x[(i + k) % n]`` depends on ``i + k`` only. A copy of the tensor with the axis ``i + k``
-        then saves divisions.
+        """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` compute
+        repeatedly for the same entry, as ``x[(i + k) % n]``, which depends on ``i + k`` only.
+
+        A copy of the tensor with the axis ``i + k`` then saves divisions.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -166,8 +167,8 @@ class Lowering(Matrices):
         return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: EnclosingLoops) -> bool:
-        """Whether the value of `node` occurs more than once in the program, as earlier passes found: at shifted
-        indices, in another loop, or in another sum.
+        """Return whether the value of `node` is computed more than once in the program, as earlier passes found: at
+        shifted indices, in another loop, or in another sum.
         """
         if node in self.shifts.members or self.graph.split_coefficient(node)[1] in self.shifts.members:
             return True
@@ -176,8 +177,8 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.repeated
 
     def _over_standard_axes(self, node: Node, context: EnclosingLoops) -> Node:
-        """Return `node` with standard names for the indices of the loops around it, so that equal values in different
-        loops become equal nodes.
+        """Return `node` with the indices of the loops in `context` renamed in a standard way, so that equal values in
+        different loops become equal nodes.
         """
         return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
@@ -190,8 +191,8 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return the reduction `node`, if it depends on an outer index q only through an integer entry ``r[q]``, as the
-        read ``s[r[q]]`` of a new array ``s`` with one entry for each value of ``r``. None for other reductions, or if
+        """Return the reduction `node`, which depends on an outer index q only through an integer entry ``r[q]``, as the
+        read ``s[r[q]]`` of a new array ``s`` of its values for each value of ``r``. None for other reductions, or if
         the array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
@@ -213,9 +214,10 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Move the factors without i out of a sum with an equality test, ``Sum_i [r[i] == r[q]]*w[q]*v[i]``, and return
-        the code ``w[q]*s[r[q]]``, where the new array s has the sum for each value of r. None if all factors depend on
-        i, or if s cannot be built.
+        """Return the code ``w[q]*s[r[q]]`` for the sum `node` with an equality test, such as ``Sum_i [r[i] ==
+        r[q]]*w[q]*v[i]``: a new array s has the sum, without the factors that do not depend on i, for each value of r.
+
+        None if all factors depend on i, or if s cannot be built.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -260,8 +262,8 @@ class Lowering(Matrices):
         return entry
 
     def _guard(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return the name of a scalar with the value of the guard: its body where the conditions are true, else 0. An
-        `If` statement that computes it is appended to `block`.
+        """Return the name of a scalar with the value of the guard `node`: its body where the conditions are true, else
+        0. Append an `If` statement that computes it to `block`.
         """
         name = self._local("s")
         block.statements.append(accumulator(name))
@@ -271,7 +273,7 @@ class Lowering(Matrices):
         return Name(name)
 
     def _choice(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a select as a scalar expression for the code of ``block``. A branch that is costly, or may be
+        """Return the select `node` as a scalar expression for the code of ``block``. A branch that is costly, or may be
         undefined where it is not needed, is computed under its condition only.
         """
         condition, *branches = node.args
@@ -370,8 +372,10 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return those of `sums`, in the loops of ``context``, that have a call of a costly function in common with
-        another one of them. All run over the same range, so that one loop can compute them together, with one call.
+        """Return those of `sums` that call the same costly function on the same arguments as another one of them, so
+        that one loop can compute them together, with one call.
+
+        All run over the same range, in the loops of ``context``.
 
         A function of fewer indices is worth an array, which a product of matrices may read.
         """
@@ -437,9 +441,10 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: EnclosingLoops) -> None:
-        """Record the factors by which the terms of the running sum `node`, with the body ``summand``, change from entry
-        to entry, such as ``a**(i - j)`` in ``Sum_{j <= i} a**(i - j)*x[j]``. The scheduler can then compute all entries
-        in one pass.
+        """Record the factors by which the terms of the running sum `node` change from one entry to the next, such as
+        ``a`` in ``Sum_{j <= i} a**(i - j)*x[j]``, so that the scheduler can compute all entries in one pass.
+
+        ``summand`` is the body of the sum.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -450,8 +455,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables`, in the block ``block``, that scatter the term `part`: in each iteration,
-        its value is added to an entry of `array` (or replaces it by a maximum or minimum).
+        """Return the loops over `variables` that scatter the term `part` in the block ``block``: in each iteration, its
+        value is added to an entry of `array`, or replaces it by a maximum or minimum.
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = CodeBlock(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
@@ -478,9 +483,11 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: EnclosingLoops
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split a reduction ``Sum_{i, j} body`` (or another `op`) in the range `rows` into ``Sum_i (Sum_j body)``, if
-        an array of the inner sums has fewer axes than loops around them. Return ``(variables, rows, body)`` of the
-        outer reduction, or the arguments.
+        """Split the reduction `op` of `body` over `variables` into two, as ``Sum_{i, j} body`` into ``Sum_i (Sum_j
+        body)``, if an array of the inner ones has fewer axes than loops around them. Return ``(variables, rows, body)``
+        of the outer reduction.
+
+        If there is no such split, these are the arguments.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -502,8 +509,8 @@ class Lowering(Matrices):
         return lows, highs
 
     def _product(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a product as a scalar expression for the code of ``block``. Factors that are constant in inner loops
-        are multiplied together before these loops.
+        """Return the product `node` as a scalar expression for the code of ``block``. Factors that are constant in
+        inner loops are multiplied together before these loops.
         """
         groups: dict[int, tuple[CodeBlock, list[Node]]] = {}
         args = node.args
@@ -556,8 +563,9 @@ class Lowering(Matrices):
         self, powers: Sequence[Node], groups: Sequence[tuple[CodeBlock, list[Node]]], block: CodeBlock
     ) -> Recursion[scalars.Scalar]:
         """Return code for a product of factors and negative `powers` of norms, such as ``x*n**-3``. It divides by one
-        norm after the other, since ``n**3`` may overflow or underflow. `groups` has pairs of a block of code and the
-        other factors that are computed there.
+        norm after the other, since ``n**3`` may overflow or underflow.
+
+        `groups` has pairs of a block of code and the other factors that are computed there.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]
@@ -592,8 +600,8 @@ class Lowering(Matrices):
         return value
 
     def _root(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a power with an exponent like 3/2 as a product with a square root, which takes a tenth of the time of
-        a general power.
+        """Return the power `node`, whose exponent is like 3/2, as a product with a square root, which takes a tenth of
+        the time of a general power.
         """
         base: scalars.Scalar = yield self.value(node.args[0], block)
         if not isinstance(base, Name | Load):

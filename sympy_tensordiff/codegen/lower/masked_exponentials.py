@@ -43,8 +43,8 @@ class CommonScale:
     """The condition that all exponents are close together; ``greatest`` is then a finite number."""
 
     def factor(self, graph: Graph, node: Node) -> Node | None:
-        """Return ``exp(node - m)``, which is at most 1, where m is the greatest exponent of the sum. None unless `node`
-        is known to be one of the exponents of the sum.
+        """Return ``exp(node - m)``, where m is ``self.greatest``, the greatest exponent of a sum of exponentials.
+        Return None unless `node` is known to be one of the exponents of that sum.
         """
         own = [v for v in self.variables if v in self.exponent.free]
         place = instance(graph, self.exponent, own, node)
@@ -149,8 +149,8 @@ class ScaleChoices:
         return graph.select(are_close, quick, self.sum(node, variables, usual))
 
     def _where(self, node: Node, are_close: Node, which: int, done: dict[Node, Node]) -> Node:
-        """Return `node` with each choice that depends on ``are_close``, whether exponents are close, replaced by one
-        branch: the first one for ``which`` 1, the second for 2. ``done`` caches results.
+        """Return `node` with each choice that depends on the condition ``are_close`` replaced by one of its branches:
+        the first one for ``which`` 1, the second for 2. ``done`` caches results.
         """
         if node in done:
             return done[node]

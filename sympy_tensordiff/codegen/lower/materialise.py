@@ -248,9 +248,11 @@ def solved_place(node: Node) -> int | None:
 
 
 def cofactor_tangent_labels(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Recognise the contraction of a matrix X with second-order cofactors: the derivative of a cofactor matrix in the
-    direction X. Return ``(position, summed, others)``: the position of X among the operands, the two labels of the
-    cofactors that are summed with X, and their two other labels. None for other nodes.
+    """Return ``(position, summed, others)`` if `node` is the product of a matrix X and the second-order cofactors of a
+    matrix, which is the derivative of its cofactors in the direction X; else None.
+
+    They are the position of X among the operands, the two labels of the cofactors that are summed with X, and their two
+    other labels.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):

@@ -88,8 +88,10 @@ class Matrices(Storage):
 
     def _distributed(self, node: Node, context: EnclosingLoops) -> list[tuple[Number, Chosen]]:
         """Split a sum `node` of several products, such as ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` over k, into one matrix
-        product for each term. Return pairs ``(coefficient, plan of the matrix product)``; [] if a term is not a matrix
-        product. `context` has the loops around.
+        product for each term: return pairs ``(coefficient, plan of the matrix product)``. [] if a term is not a matrix
+        product.
+
+        `context` has the loops around the sum.
 
         Only sums of products become several: their rounding errors are those of the products, while a difference of
         two entries may be exact.
@@ -126,8 +128,8 @@ class Matrices(Storage):
         )
 
     def _splits(self, node: Node, context: EnclosingLoops) -> Iterator[Split]:
-        """Yield the ways to compute the sum `node` by a matrix product. Each `Split` says which factors and summed
-        indices belong to the product; its result is then summed over the remaining indices.
+        """Yield descriptions (`Split`) of the ways to compute the sum `node` by a matrix product: which factors and
+        summed indices belong to the product. The result of the product is then summed over the remaining indices.
         """
         terms = Terms(*self.graph.open(node))
         slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None
@@ -231,8 +233,8 @@ class Matrices(Storage):
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> Chosen | None:
-        """Return ``(left, right, ranges, split)``: the cheapest two matrices into which the factors of the sum `split`
-        can be grouped, the range of each of their labels, and the sum that their product computes. None if loops are
+        """Return ``(left, right, ranges, split)``, the cheapest matrix product that computes the sum `split`: the two
+        matrices into which its factors are grouped, the range of each of their labels, and the sum. None if loops are
         cheaper, or there are too many factors.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
@@ -264,9 +266,10 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return the number of reads in the two factors of the matrix product of `split`, ``first`` and ``second``,
-        that have a summed variable in the last index, so that the sum runs over contiguous memory. Between products of
-        equal cost, more is better.
+        """Return how many reads in ``first`` and ``second``, the factors of the matrix product `split`, have a summed
+        variable in the last index, so that the sum runs over contiguous memory.
+
+        Between products of equal cost, more is better.
         """
         reads = (part for m in (first, second) for f in m.factors for part in reachable(f) if part.op == "read")
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
@@ -308,9 +311,10 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _with_clamped_length(self, low: Affine, high: Affine, *, creates: bool) -> tuple[Affine, Affine]:
-        """Return the range from `low` to `high` with an end that makes its length the size ``max(high - low + 1, 0)``;
-        unchanged if the length is never negative, or if no array has needed this size so far, unless it ``creates``
-        one.
+        """Return the range from `low` to `high` with an end that makes its length the size ``max(high - low + 1, 0)``.
+        Unchanged if the length is never negative.
+
+        Unchanged, too, if no array has needed this size so far, unless it ``creates`` one.
         """
         extent = high - low + 1
         if is_implied(Constraint("ge", extent), self.facts):
@@ -413,8 +417,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return ``(left, right)``: the operands ``first`` and ``second`` of a product in the plan ``split``, in the
-        order in which the innermost enclosing loop index is the last axis of their product.
+        """Return ``(left, right)``, the operands ``first`` and ``second`` of a matrix product, ordered so that the
+        innermost enclosing loop index is the last axis of the product. ``split`` describes the product.
 
         A product with a slanted bound has the matrix with the row label of the bound on the left.
         """
@@ -485,8 +489,10 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
         """Return the orders of axes in which an array may store the operand `matrix` of a library call, the best one
-        first. `roles` are three groups of labels: batch labels, those of `matrix` only, and the summed ones. `ranges`
-        maps labels to their lowest and highest values.
+        first.
+
+        `roles` are three groups of labels: batch labels, those of `matrix` only, and the summed ones. `ranges` maps
+        labels to their lowest and highest values.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
@@ -522,9 +528,11 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """Return ``(name, labels)`` of an existing array that stores `matrix`, an operand of the product that ``split``
-        describes; else None. `roles` has three lists of the product's labels: batch labels, those of `matrix` and the
-        result only, and summed ones; ``ranges`` has their ranges.
+        """Return ``(name, labels)`` of an array that already stores `matrix`, an operand of the matrix product
+        ``split``; None if there is none.
+
+        `roles` has three lists of the product's labels: batch labels, those of `matrix` and the result only, and summed
+        ones; ``ranges`` has their ranges.
         """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):

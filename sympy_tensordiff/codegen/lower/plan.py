@@ -36,7 +36,9 @@ class EnclosingLoops:
     @property
     def dimension(self) -> int:
         """The number of independent indices of a loop nest: the number of its axes and loop variables, minus one for
-        each equation that determines one of them. A test of data, such as ``y[i] == 0``, determines none.
+        each equation that determines one of them.
+
+        A test of data, such as ``y[i] == 0``, determines none.
         """
         equations = [r for r in self.rows if r.kind == "eq" and any(map(r.form.coefficient, self.variables))]
         return len(self.variables) - len(equations)
@@ -189,7 +191,9 @@ class Planner:
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
 
     def quotients(self, node: Node, context: EnclosingLoops) -> list[Quotient]:
-        """Return the floor quotients in the index forms of `node` that contain loop indices of ``context``."""
+        """Return the quotients, such as ``floor(i/2)``, in the index forms of `node` that contain loop indices of
+        ``context``.
+        """
         parts = {part for form in self._forms(node) for part in form.quotients()}
         own = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
@@ -214,9 +218,11 @@ class Planner:
     def candidate_over(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: EnclosingLoops
     ) -> StorageCandidate | None:
-        """Return a description of an array that stores the values of `node`: its axis n is indexed by the form
-        ``labels[n]``, which runs over ``ranges[n]``, a pair ``(lowest, highest)``. None if `node` is not a function of
-        these forms, or if the loops in `context` are empty.
+        """Return a description of an array that stores the values of `node` as a function of the index forms
+        ``labels``, one for each axis. None if `node` is not a function of these forms, or if the loops in `context` are
+        empty.
+
+        ``ranges[n]`` is ``(lowest, highest)`` of the form ``labels[n]``.
         """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
@@ -290,9 +296,8 @@ class Planner:
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: EnclosingLoops) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return ``(forms, combinations)`` for the indices in `node`, inside of the loops of `context`: independent
-        index forms of which all indices are integer combinations, and a dictionary that writes each loop variable as a
-        combination of these forms.
+        """Return ``(forms, combinations)``: independent index forms from which all indices in `node` are integer
+        combinations, and a dictionary that writes each loop variable of `context` as a combination of these forms.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
@@ -309,8 +314,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: EnclosingLoops) -> Rows | None:
-        """Return the constraints that hold for the new variables `axes`, which are equal to `forms`, in the loops of
-        `context`; the loop variables are eliminated. None if they cannot hold.
+        """Return the constraints on the new variables `axes`, which are equal to the index forms ``forms``, that follow
+        from the loops of `context`, with the loop variables eliminated. None if they cannot hold.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]

@@ -93,8 +93,8 @@ def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -
 
 
 def checks_of_steps(step: Recurrence) -> list[Check]:
-    """Return the checks of sizes that ensure that all time steps of a recurrence read in bounds. Raise
-    `UnsupportedError` if this depends on the entries of an index array.
+    """Return the checks of sizes that ensure that all time steps of the recurrence `step` read in bounds. Raise
+    `UnsupportedError` if this depends on the entries of an integer array.
     """
     message = f"a scan would have {step.length} steps, which is not positive"
     found = [Check((Constraint("ge", -step.length),), message)] if step.length.terms else []
@@ -111,9 +111,10 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return checks of the sizes alone that replace the data checks of a time step: a read under a condition on index
-    data, but at an index without data, is required to be in bounds whether or not the condition holds. Raise
-    `UnsupportedError` if an index itself contains data and may be out of bounds.
+    """Return checks of sizes that replace those checks of a time step that would read index data. A read under a
+    condition on index data must be in bounds even where the condition does not hold.
+
+    Raise `UnsupportedError` if an index itself contains data and may be out of bounds.
     """
     found = []
     for check in step.body.data_checks:

@@ -93,16 +93,16 @@ def split_scatters(
 
 
 def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each maximum over k of ``v[k] if p[k] == i else -oo`` written as the maximum over the k with
-    ``p[k] == i``, so that one pass over k can compute it for all i. Minima are treated in the same way.
+    """Return `roots` with each maximum over all k of ``v[k] if p[k] == i else -oo`` written as the maximum over the k
+    with ``p[k] == i``, so that one pass over k can compute it for all i. Minima are treated in the same way.
     """
     is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
     return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)
 
 
 def _over_segment(graph: Graph, node: Node) -> Node:
-    """Return a maximum over k of ``v[k] if p[k] == i else -oo`` as the maximum over the k with ``p[k] == i``; a minimum
-    likewise. Other nodes are returned unchanged.
+    """Return ``node``, a maximum over all k of ``v[k] if p[k] == i else -oo``, as the maximum over the k with ``p[k] ==
+    i``; a minimum likewise. Other nodes are returned unchanged.
     """
     if node.op not in _EXTREMA or node.args[0].op != "add":
         return node
@@ -137,8 +137,9 @@ MAX_SELECTIONS = 16
 
 def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with each sum split by the integer arrays that select its terms: ``Sum_k ([p[k] == i] - [q[k] ==
-    i])*v[k]`` becomes one sum for ``p`` and one for ``q``. A single loop over k can then scatter each of these to all
-    i.
+    i])*v[k]`` becomes a sum for ``p`` and one for ``q``.
+
+    A single loop over k can then add the terms of each to the entries for all i.
 
     Functions of i alone are moved in front of these sums, to be called once for each i.
 
@@ -179,9 +180,10 @@ def _is_called_often(factor: Node) -> bool:
 
 
 def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
-    """Return `body` as a dictionary from selections, the equations under which a value counts, to the values that are
-    added under them: ``{p[k] == i: [x[k]]}`` for ``[p[k] == i]*x[k]``. None if there are no guards, or more than
-    `MAX_SELECTIONS` selections.
+    """Return `body` as a dictionary from selections to lists of values: ``{p[k] == i: [x[k]]}`` for ``[p[k] ==
+    i]*x[k]``. A selection is the equations under which a value counts.
+
+    None if there are no guards, or more than `MAX_SELECTIONS` selections.
     """
     if body.is_guard_free:
         return None
@@ -252,8 +254,8 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Split a sum of an addition into one sum for each term: ``[Sum a, Sum b]`` for ``Sum (a + b)``. Any other
-    reduction is returned as the only item of a list.
+    """Return a list with one sum for each term of `node`, a sum of an addition: ``[Sum a, Sum b]`` for ``Sum (a + b)``.
+    For any other reduction, return a list with it alone.
     """
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
@@ -310,9 +312,11 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the array of the reduction `node` times `others`, over the indices `axes` in the range `rows` and where
-    ``guard`` holds, as a `ScatterTerm`: loops that add each term, or take the maximum or minimum, at the entry that
-    integer arrays select. None if the bounds of a loop would depend on inner loops.
+    """Return the array of the reduction `node` times `others` as a `ScatterTerm`: loops that add each term, or take the
+    maximum or minimum, at the entry that integer arrays select. None if the bounds of a loop would depend on inner
+    loops.
+
+    The array has the indices `axes` in the range `rows`; ``guard`` must hold.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -396,9 +400,10 @@ def _with_loops_in_order(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter that adds `value` at `index` where ``tests`` hold, with its loops in order: first those over
-    `variables` bounded by sizes alone, then those over the `free` axes, then the others. ``rows`` are the bounds of the
-    loops.
+    """Return the scatter that adds `value` at `index` where ``tests`` hold, with its loops in order: over `variables`
+    bounded by sizes alone, then over the `free` axes, then over the other variables.
+
+    ``rows`` are the bounds of the loops.
 
     The first ones run in the memory order of the integer array.
     """
@@ -446,12 +451,10 @@ def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the terms needed at all entries, and
-    the terms that are nonzero on a diagonal only, as scatters over it. `axes` are the indices of an entry, ``extents``
-    the lengths of the axes, ``guard`` its conditions.
+    scatters for the terms that are nonzero on a diagonal only.
 
-    ``guard`` are the conditions under which the entries are needed.
-
-    ``facts`` are the constraints on the sizes.
+    `axes` are the indices of an entry, ``extents`` the lengths of the axes, ``guard`` the conditions under which the
+    entries are needed, and ``facts`` the constraints on the sizes.
     """
     rest, parts = [], []
     for term in body.args if body.op == "add" else (body,):
@@ -465,8 +468,8 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """The entries of an array at which the equations and congruences of a guard hold, such as its diagonal ``x[i, i]``:
-    their index, and the variables over which they are listed, here i.
+    """The entries of an array that equations and congruences of a guard select, such as the diagonal ``x[i, i]``.
+    ``index`` maps each axis to its index form, ``left`` the remaining variables, here i, to their extents.
     """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:

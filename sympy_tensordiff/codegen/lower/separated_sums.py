@@ -25,7 +25,9 @@ Scaled = tuple[Number, list[Node]]
 
 def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Node, Sequence[int]], bool]) -> list[Node]:
     """Return `roots` with sums split so that each new sum reads memory in one order: ``Sum_j (A[i, j] + A[j, i])*x[j]``
-    becomes two sums. A sum for which ``is_shared(sum, axes)`` is true, because it is used elsewhere too, is unchanged.
+    becomes two sums.
+
+    A sum for which ``is_shared(sum, axes)`` is true, because it is used elsewhere too, is unchanged.
     """
     return [_with_separated_sums(graph, root, is_shared) for root in roots]
 
@@ -57,9 +59,8 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Split the sum `node` into several sums if its terms read contiguously along different indices: one sum for each
-    of these indices, so that each can have its own innermost loop. Otherwise return `node`; `axes` are the indices of
-    the loops around it.
+    """Split the sum `node` into several if its terms read memory contiguously along different indices: one sum for each
+    of these indices, so that each can have its own innermost loop. Otherwise return `node`.
 
     `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
     reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,
@@ -90,7 +91,9 @@ def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
 
 
 def _terms(graph: Graph, body: Node) -> list[Scaled]:
-    """Return the terms of `body`, with products of additions multiplied out; [] if they are too many."""
+    """Return the terms of `body`, with products of additions multiplied out, each as ``(number, factors)``. Return []
+    if there are more than `MAX_TERMS`.
+    """
     found: list[Scaled] = []
     waiting: list[Scaled] = [(1, [body])]
     while waiting and len(found) + len(waiting) <= MAX_TERMS:

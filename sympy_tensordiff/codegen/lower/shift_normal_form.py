@@ -22,9 +22,8 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return the candidate `found` in a normal form: shifted along its axes, by integers or sizes, so that it
-        equals the first candidate that differs from it by such shifts only. ``x[i + 1]`` and ``x[i]`` can then share an
-        array.
+        """Return `found`, the description of an array, shifted along its axes so that it equals the first description
+        that differs from it by shifts only. ``x[i + 1]`` and ``x[i]`` can then share an array.
         """
         starts = _least_shifts(found)
         first = self._first.setdefault(

@@ -229,9 +229,11 @@ class Shifts:
                     yield use
 
     def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
-        """Search the loop `bodies`, inside the loops of ``context``, for values that are to be read from an array
-        chosen by `survey`. Record the array and index of each in ``self.members``, and the products that contain such
-        values in ``self.products``; with ``is_array``, the bodies are entries of an array, else terms of a reduction.
+        """Record in ``self.members`` the array and index from which to read each value in the loop `bodies` for which
+        `survey` has chosen an array; record in ``self.products`` the products that contain such values.
+
+        The bodies are inside the loops of ``context``; with ``is_array``, they are entries of an array, else terms of a
+        reduction.
         """
         if not self.domains:
             return
@@ -249,8 +251,9 @@ class Shifts:
 
     def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
         """Return the sets of factors that two products in the loop bodies ``places`` have in common, the largest first:
-        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. A factor is a pair ``(number of its
-        structure, multiplicity)``.
+        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``.
+
+        A factor is a pair ``(number of its structure, multiplicity)``.
 
         At least two of them call functions: one factor is stored itself, and to multiply again is no work.
         """
@@ -339,8 +342,10 @@ class Shifts:
 
     def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
         """Return the array that saves the most operations when it is stored, as a `_Candidate`; None if storing does
-        not pay. Each item of `uses` is a loop body, a value in it and the guards of the value. The values are equal up
-        to indices.
+        not pay.
+
+        Each item of `uses` is a loop body, a value in it and the guards of the value. The values are equal up to
+        indices.
         """
         values: dict[Node, list[tuple[_LoopBody, Instance]]] = {}
         for place, part, guards in uses:
@@ -411,9 +416,10 @@ class Shifts:
         return is_small and self._is_work(place, node) and not self._calls_user_function(node)
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array for `node` is known to be no larger than some tensor of the program. It is if a
-        tensor has as many axes as `node` contains indices of `variables`, and at least two, or if one read in `node`
-        contains all these indices.
+        """Return whether an array for the values of `node` is known to be no larger than some tensor of the program.
+
+        It is if a tensor has as many axes as `node` contains indices of `variables`, and at least two, or if one read
+        in `node` contains all these indices.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True
@@ -457,9 +463,9 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Merge `candidates`, expressions that could be stored as arrays, into one whose array contains the values of
-        all. Return None if they have no common bounded domain in which all reads are in bounds, or if its array would
-        be larger than the arrays that it reads.
+        """Return one description of an array that stores the values of all `candidates`, expressions that could be
+        stored as arrays. None if they have no common bounded domain in which all reads are in bounds, or if the array
+        would be larger than those that it reads.
         """
         found = self.common_domain(candidates)
         if found is None:
@@ -601,9 +607,10 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v +
-    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. None if no
-    read is shifted.
+    """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, ``u[v] +
+    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. None if no read is shifted.
+
+    The new node has the old value at the index ``start``, here ``Mod(v - 1, n)``.
 
     None also where ``v`` is not the index of a whole axis.
     """
@@ -623,8 +630,8 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return a read of a tensor with its periodic indices of ``v``, such as ``Mod(v - 1, n)``, replaced by the
-        shifted ones in ``moved``, a dictionary of the enclosing function. Other nodes are unchanged.
+        """Return ``part``, if it is a read, with its periodic indices such as ``Mod(v - 1, n)`` replaced as ``moved``,
+        a dictionary of the enclosing function, says. Other nodes are unchanged.
         """
         if part.op != "read":
             return part
@@ -674,7 +681,7 @@ def is_number(node: Node) -> bool:
 
 
 def own_work(part: Node) -> int:
-    """Estimate the number of operations that the node `part` itself takes, without those of its arguments."""
+    """Return an estimate of the number of operations of the node `part` itself, without those of its arguments."""
     if part.op in ("add", "mul"):
         return len(part.args) - 1
     if part.op == "call":

@@ -47,8 +47,8 @@ class Exchanged(NamedTuple):
 
 
 def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and the inner sums
-    that several expressions use, which are worth an array.
+    """Return ``(roots, sums)``: `roots` with nested sums interchanged where that saves operations, and those inner sums
+    that several expressions use, so that it pays to store them in an array.
 
     The latter are given as `Planner.numbered` does, over the numbered axes. Of one index, they are those that several
     values are made of, too: ``log(S[i])`` and ``1/S[i]`` read one ``S``.
@@ -58,8 +58,8 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     shared = _sums_with_several_uses(graph, planner, parts)
 
     def with_sums_interchanged(node: Node) -> Node:
-        """Return the nested sum `node` with its two sums interchanged where that saves operations. Inner sums that also
-        occur in other expressions are added to ``shared``, a set of the enclosing function.
+        """Return the nested sum `node` with its two sums interchanged where that saves operations. Add inner sums that
+        also occur in other expressions to ``shared``, a set of the enclosing function.
         """
         if node.op != "sum":
             return node
@@ -75,9 +75,10 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return ``(roots, inner sums)`` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]``
-    if the inner sum also occurs elsewhere. If only half of the terms of a sum occur elsewhere, it is split into two
-    sums first.
+    """Return ``(roots, inner sums)``: `roots` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j
+    b[i, j]`` if the inner sum also occurs elsewhere, and these inner sums.
+
+    If only half of the terms of a sum occur elsewhere, it is split into two sums first.
     """
     sums = [part for part in reachable(*roots) if part.op == "sum"]
     halves = _halves(graph, planner, sums)
@@ -107,9 +108,10 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to split each of `sums` into two halves, as a dictionary ``{half: (sum, half, other half)}``:
-    ``Sum_j (a_j + b_j)*c_j`` has the halves ``Sum_j a_j*c_j`` and ``Sum_j b_j*c_j``. The keys have standard names for
-    the outer indices.
+    """Return a dictionary ``{half: (sum, half, other half)}`` of the ways to split each of `sums` in two: ``Sum_j (a_j
+    + b_j)*c_j`` has the halves ``Sum_j a_j*c_j`` and ``Sum_j b_j*c_j``.
+
+    The keys have standard names for the outer indices.
 
     Only additions with an even number of terms are split; terms that may cancel exactly stay together.
     """
@@ -209,7 +211,9 @@ def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
     """Return the sums in the body of `binder`, a sum or comprehension, that depend on exactly one index bound around
-    them. In the result, this index has a standard name. Inner sums and comprehensions are not entered.
+    them.
+
+    In the result, this index has a standard name. Inner sums and comprehensions are not entered.
     """
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}
@@ -217,8 +221,9 @@ def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
 
 def _exchanged(graph: Graph, node: Node, facts: Rows) -> Exchanged | None:
     """Return the nested sum `node`, ``Sum_i a_i*Sum_j b_ij``, interchanged to ``Sum_j Sum_i a_i*b_ij``, as an
-    `Exchanged` record. None if the order cannot be changed, because ranges depend on each other or may be empty, or if
-    that costs more.
+    `Exchanged` record. None if that is not possible or costs more.
+
+    It is not possible if the ranges depend on each other or may be empty.
     """
     outer, outer_rows, body = graph.open(node)
     factors = graph.factors(body)
@@ -259,8 +264,8 @@ def _outer_variables(node: Node) -> set[int]:
 
 
 def numbered(planner: Planner, node: Node, opened: Sequence[int] = ()) -> Node:
-    """Return `node` with standard names for the indices that are bound outside of it, and for the indices in `opened`.
-    Nodes that differ only in the names of these indices become equal.
+    """Return `node` with the indices that are bound outside of it, and those in `opened`, renamed in a standard way, so
+    that nodes that differ only in these names become equal.
     """
     return planner.numbered(node, sorted(v for v in node.free if v < 0 or v in opened))
 
@@ -366,7 +371,8 @@ def _with_factors_in_sum(
 
 
 def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return the sum of two terms, each a sum over one range, as a single sum with the common factors written once.
+    """Return `one` plus `two`, each a sum over one range, as a single sum with the common factors written once.
+
     None if the ranges differ, if no common factor depends on a summed index, or if the terms then depend on more
     indices than before.
     """

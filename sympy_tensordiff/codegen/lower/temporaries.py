@@ -282,8 +282,10 @@ class Storage:
     def _temporary(
         self, node: Node, context: EnclosingLoops, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """Return ``(array, index)`` of an array that stores `node`; it is created if there is none. None if `node`
-        cannot be stored, or if that does not pay. For a ``shared`` node it is assumed to pay.
+        """Return ``(array, index)``: an array that stores `node`, created if there is none, and the index at which to
+        read it inside of the loops of `context`. None if `node` cannot be stored, or if that does not pay.
+
+        For a ``shared`` node it is assumed to pay.
         """
         wanted = shared or node.op == "comprehension" or (is_dear(node) and self.tables)
         wanted = wanted or self._is_running_reduction(node, context)
@@ -338,8 +340,8 @@ class Storage:
                 yield self._temporary(table, EnclosingLoops((), ()))
 
     def _at_shift(self, use: Instance, context: EnclosingLoops) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array (times a number) for `use`, one of several uses of a value at shifted indices.
-        The array is created if necessary; None if it is still being filled or does not have this entry.
+        """Return the read of an array, times a number, for `use`, one of several uses of a value at shifted indices.
+        Create the array if necessary; return None if it is still being filled or does not have this entry.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -364,8 +366,10 @@ class Storage:
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _array_containing(self, candidate: StorageCandidate, context: EnclosingLoops | None = None) -> Stored | None:
-        """Return an existing array that stores `candidate` at all of its points; None if there is none. With the option
-        ``only_rows``, an array filled row by row counts only if the outermost loop of `context` runs over its rows.
+        """Return an existing array that stores `candidate` at all of its points; None if there is none.
+
+        With the option ``only_rows``, an array filled row by row counts only if the outermost loop of `context` runs
+        over its rows.
         """
         known = (*self.facts, *candidate.rows)
         for array in self.stored.get(candidate.node, ()):

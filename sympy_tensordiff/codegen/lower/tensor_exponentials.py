@@ -130,9 +130,11 @@ class _TensorExponentials(Exponentials):
         return replace(found, rest=self.graph.select(condition, *branches))
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return the addition `node` as ``exp(shift)*rest``, where the shift is the greatest one of its terms. The
-        shift is empty if no term has one, or if a term is subtracted and no term with a shift is a sum of exponentials
-        over axes.
+        """Return the addition `node` as ``exp(shift)*rest``, against overflow, where the shift is the greatest one of
+        its terms.
+
+        The shift is empty if no term has one, or if a term is subtracted and no term with a shift is a sum of
+        exponentials over axes.
 
         Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
         """
@@ -146,8 +148,8 @@ class _TensorExponentials(Exponentials):
         return self.joined(terms, greatest, parts)
 
     def _contraction(self, node: Node) -> Recursion[Scaled]:
-        """Return an einsum of exponentials as ``exp(shift)*rest``: the greatest exponent over each summed index is
-        moved into the shift.
+        """Return the einsum `node` of exponentials as ``exp(shift)*rest``, against overflow: the greatest exponent over
+        each summed index is moved into the shift.
         """
         graph, (coefficient, inputs, output, extents) = self.graph, node.data
         terms = yield from in_turn(map(self.scaled, node.args))
@@ -217,8 +219,9 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
     """Return whether no maximum should be subtracted from the exponents of an operand of a contraction, as in
-    Sinkhorn's iteration. The `value` of the operand is ``exp(shift)*rest``, `labels` and `output` are its labels and
-    those of the result.
+    Sinkhorn's iteration.
+
+    The `value` of the operand is ``exp(shift)*rest``, `labels` and `output` are its labels and those of the result.
 
     Along summed indices, such an operand is divided by exponentials already, or has exponentials in ``rest``.
     """

@@ -283,8 +283,8 @@ class _Definitions:
         return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> ProductStep:
-        """Return the library call that fills the array `name` with a product: a contraction, a solution of linear
-        equations, or a derivative of cofactors.
+        """Return the library call that fills the array `name` with the product `node`: a contraction, a solution of
+        linear equations, or a derivative of cofactors.
         """
         if (found := cofactor_tangent_labels(node)) is not None:
             return self.cofactor_tangent(node, *found, name)
@@ -303,9 +303,11 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that computes the array ``name``: the directional derivative of the cofactors of a matrix.
-        The einsum `node` is the product of a second-order `TensorCofactor`, with the labels ``pair`` and ``rest``, and
-        the direction, its operand number ``place``, summed over ``pair``.
+        """Return the step that computes the array ``name``: the directional derivative of the cofactors of a matrix,
+        which is the einsum `node`.
+
+        The einsum is the product of a second-order `TensorCofactor`, with the labels ``pair`` and ``rest``, and the
+        direction, its operand number ``place``, summed over ``pair``.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
@@ -416,8 +418,8 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 def _bounds_of_entries(definitions: Sequence[Definition], works: Mapping[Node, _Logarithm]) -> dict[Node, Any]:
-    """Return a dictionary from the arrays of `definitions` to bounds on the absolute values of their entries, where
-    known: 1 for ``tanh(u)`` and for a softmax. ``works`` maps the arrays of log-sum-exps to their rewriting.
+    """Return upper bounds of the absolute values of the entries of arrays and of the nodes in their `definitions`,
+    where known: 1 for ``tanh(u)`` and for a softmax. ``works`` maps the arrays of log-sum-exps to their rewriting.
     """
     sizes: dict[Node, Any] = {}
     for definition in definitions:
@@ -494,9 +496,11 @@ class _Logarithm:
         return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
-        """Yield the definitions of the arrays for a log-sum-exp: the maximum ("shift") unless the entries are bounded,
-        the sum of the exponentials ("total"), and last the log-sum-exp itself. With `is_shared`, for softmaxes that
-        read them, the exponentials ("power") and the inverse sum ("share") are arrays too.
+        """Yield the definitions of the arrays that compute a log-sum-exp: the maximum ("shift"), the sum of the
+        exponentials ("total"), and last the log-sum-exp itself.
+
+        There is no maximum if the entries are bounded. With `is_shared`, for softmaxes that read them, the exponentials
+        ("power") and the inverse sum ("share") are arrays too.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]

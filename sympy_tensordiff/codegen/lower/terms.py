@@ -43,8 +43,8 @@ JOINED = frozenset({sympy.sin, sympy.cos})
 
 
 def _with_joined_indices(graph: Graph, call: Node) -> Node:
-    """Return a sine or cosine as a function of a single integer: in sums in its argument, terms such as ``p`` and
-    ``-8*i`` are joined to the index ``p - 8*i``. Other nodes are returned unchanged.
+    """Return ``call``, a sine or cosine, with sums in its argument joined to a single integer index, such as ``p`` and
+    ``-8*i`` to ``p - 8*i``. Other nodes are returned unchanged.
     """
     if call.op != "call" or call.data not in JOINED or call.shape:
         return call
@@ -87,9 +87,10 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether it pays to store `product`, a term of the addition ``total``, in an array: it depends on fewer
-    indices than ``total``, all its ``factors`` are reads with indices, and one of them depends on all indices of the
-    term.
+    """Return whether it pays to store `product`, a term of the addition ``total``, in an array.
+
+    It does if the term depends on fewer indices than ``total``, all its ``factors`` are reads with indices, and one of
+    them depends on all indices of the term.
     """
     return (
         product.free < total.free
@@ -122,8 +123,8 @@ def _with_choices(graph: Graph, total: Node) -> Node:
 
 
 def _entries_in_terms(graph: Graph, node: Node) -> Node:
-    """Return a scalar or comprehension with its outermost products multiplied out if a factor has a diagonal term:
-    ``x*(f + [i == j]*g)`` becomes ``x*f + [i == j]*x*g``.
+    """Return `node`, a scalar or comprehension, with its outermost products multiplied out if a factor has a diagonal
+    term: ``x*(f + [i == j]*g)`` becomes ``x*f + [i == j]*x*g``.
     """
     if node.op != "comprehension":
         return _in_terms(graph, node)
@@ -285,15 +286,15 @@ _MAX_NESTED_PRODUCTS = 8
 
 
 def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
-    """Return `roots` with products inside of sums multiplied out, and each factor moved out of the sums on whose index
-    it does not depend.
+    """Return `roots` with products inside of sums multiplied out, and with each factor moved out of those sums on whose
+    index it does not depend.
     """
     return rewritten(graph, roots, lambda node: _sum(graph, node, facts) if node.op == "sum" else node)
 
 
 def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
-    """Return the sum `node` as nested sums: products are multiplied out, and each factor is moved out of the sums over
-    indices that it does not contain. Return `node` unchanged if a factor depends on all indices.
+    """Return the sum `node` as nested sums: multiply out products, and move each factor out of the sums over indices
+    that it does not contain. Return `node` unchanged if a factor depends on all indices.
     """
     variables, rows, body = graph.open(node)
     indices = frozenset(v for v in body.free if v < 0 or v in variables)
@@ -309,8 +310,10 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the terms of `node`, each as a tuple of factors. A product of sums is multiplied out if a sum has a term
-    that depends on fewer of ``indices`` than the whole sum; ``level`` is the depth of the recursion, which is limited.
+    """Return the terms of `node`, each as a tuple of factors, with a product of sums multiplied out if a sum has a term
+    that depends on fewer of ``indices`` than the whole sum.
+
+    ``level`` is the depth of the recursion, which is limited.
     """
     if level == _MAX_NESTED_PRODUCTS:
         return [(node,)]
@@ -474,9 +477,11 @@ def repeated_sums(
 
 
 def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
-    """Return the selects below `roots` that are worth storing in an array: they occur in several sums or
-    comprehensions, and their branches contain sums over indices that are not in the condition. A kernel that stores one
-    computes one branch only.
+    """Return the selects below `roots` that are worth storing in an array, since a kernel that stores one computes one
+    branch only.
+
+    They occur in several sums or comprehensions, and their branches contain sums over indices that are not in the
+    condition.
 
     Their outer indices have standard names.
     """
@@ -498,8 +503,8 @@ def _is_choice_of_sums(choice: Node) -> bool:
 
 
 def _numbered(planner: Planner, part: Node) -> Node:
-    """Return `part` with standard names for the indices that enclosing sums and comprehensions bind. Parts that differ
-    only in these names become equal.
+    """Return `part` with the indices of enclosing sums and comprehensions renamed in a standard way, so that nodes that
+    differ only in these names become equal.
     """
     return planner.numbered(part, sorted(v for v in part.free if v < 0))
 
@@ -526,8 +531,8 @@ def _parts_of_branches(nodes: Iterable[Node]) -> set[Node]:
 
 
 def _is_covered(part: Node) -> bool:
-    """Return whether the sum `part` reads a tensor with all of its outer indices, the indices bound by enclosing sums.
-    An array of its values is then no larger than this tensor. False if it has no outer indices.
+    """Return whether the sum `part` reads a tensor with all of its outer indices, those that enclosing sums bind, so
+    that an array of its values is no larger than this tensor. Return False if it has no outer indices.
     """
     outer = {v for v in part.free if v < 0}
     return bool(outer) and any(read.op == "read" and outer <= read.free for read in reachable(part.args[0]))

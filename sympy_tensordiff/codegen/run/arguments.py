@@ -90,11 +90,10 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of index arrays that must be made entry by entry, since the least and the greatest entry of
-        an array do not decide them. ``read`` are the argument values. Raise DataIndexError for an entry out of its
-        range.
+        """Return the checks of integer arrays that must be made entry by entry, since the least and the greatest entry
+        of an array do not decide them. ``read`` are the argument values.
 
-        Raise DataIndexError if data are outside their known range.
+        Raise DataIndexError for an entry out of its known range.
         """
         checks = self.program.data_checks
         values = dict(sizes)
@@ -235,8 +234,10 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
-    """Return the size in ``solved`` that follows from the ``length`` of an argument's axis, as n from ``2*n + 1``;
-    `values` are the sizes known so far. Raise ArgumentError if it is no integer of at least ``least``.
+    """Return the size in ``solved`` that follows from the ``length`` of an argument's axis: n, if the axis has the
+    length ``2*n + 1``. Raise ArgumentError if it is no integer of at least ``least``.
+
+    `values` are the sizes known so far.
     """
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
     rest = length - rest
@@ -309,9 +310,10 @@ def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
-    """Return an array argument of any integer dtype as int64. Raise ArgumentError if an integer is too large for an
-    index; int64 arrays with a declared bound are not tested here, since all their entries are compared with the bound
-    later.
+    """Return ``value``, an array argument of any integer dtype, as int64. Raise ArgumentError if an integer is too
+    large for an index.
+
+    int64 arrays with a declared bound are not tested here, since all their entries are compared with the bound later.
     """
     array: NDArray[Any] = _read_array(argument, value)
     is_compared = argument.below is not None and array.dtype == np.int64
@@ -368,7 +370,9 @@ def _read(argument: Argument, value: Any) -> Any:
 
 
 def read_number(argument: Argument, value: Any) -> Any:
-    """Return the value of an argument that is a number."""
+    """Return ``value``, the number that was passed for `argument`, as an integer or a real number, whichever the
+    argument is.
+    """
     return (_read_integer if argument.kind == "integer" else _read_scalar)(argument, value)
 
 
@@ -429,8 +433,10 @@ MAX_COPIED_BYTES = 2**15
 
 
 def writable_alias(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` if it is writable, else a copy of it or a view that is marked as writable. So Numba compiles one
-    kernel instead of one for each combination of writable and read-only arrays; kernels never write to arguments.
+    """Return `array` if it is writable, else a copy of it or a view that is marked as writable.
+
+    So Numba compiles one kernel instead of one for each combination of writable and read-only arrays; kernels never
+    write to arguments.
     """
     if array.flags.writeable:
         return array

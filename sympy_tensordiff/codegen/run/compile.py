@@ -274,8 +274,8 @@ class CompiledFunction:
             self._cuda.run(*prepared.values, *filled, queue)
 
     def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
-        """Return the results for arguments in the memory of a GPU, as arrays in its memory: new ones, or those given as
-        ``out``. The kernels run on ``stream``.
+        """Return the results of a call with the arguments ``args`` in the memory of a GPU, as arrays in its memory: new
+        ones, or those given as ``out``. The kernels run on ``stream``.
         """
         require_device()
         given = None if out is None else fit(self.program.structure, out)

@@ -192,8 +192,8 @@ def _results_text(program: Program, names: FormNames) -> str:
 
 
 def _nested_text(program: Program, texts: Sequence[_Text]) -> str:
-    """Return ``texts``, one per result, as the text of a tuple that is nested as the user's expressions are; if these
-    are nested more deeply than Python's parser allows, as a flat tuple.
+    """Return ``texts``, one per result of `program`, as the text of a tuple that is nested as the user's expressions
+    are. If these are nested more deeply than Python's parser allows, return the text of a flat tuple.
     """
     is_deep = program.structure.count("(") > _MAX_TUPLES
     return repr(tuple(texts) if is_deep else nest(program.structure, texts))

@@ -14,8 +14,9 @@ from sympy_tensordiff.lazy import numpy as np
 def data_error(
     program: Program, check: DataCheck, place: int, args: Sequence[Any], sizes: Mapping[str, int]
 ) -> DataIndexError:
-    """Return the error for a call with the arguments ``args`` in which an index array has a bad entry. ``place`` is the
-    entry's position, in row-major order; ``check`` is the check that it fails.
+    """Return the error for a call of `program` with the arguments ``args`` and ``sizes`` in which an integer array has
+    an entry that leads out of bounds. ``place`` is the entry's position, in row-major order; ``check`` is the check
+    that it fails.
     """
     labels = {a.name: a.label for a in program.arguments}
     array = labels.get(check.load.array) or f"{check.load.array}, which holds computed values,"

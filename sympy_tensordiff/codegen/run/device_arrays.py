@@ -75,9 +75,10 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of an array in device memory, which errors call ``label``. An array read through DLPack is
-    exported for ``stream``, so its library makes ``stream`` wait for pending computations; for other arrays the
-    description records the stream that they name, and the caller must wait for it.
+    """Return the description of the array ``value`` in device memory, which errors call ``label``.
+
+    An array read through DLPack is exported for ``stream``, so its library makes ``stream`` wait for pending
+    computations; for other arrays the description records the stream that they name, and the caller must wait for it.
 
     Raise ArgumentTypeError for masked arrays and types without kernels.
     """
@@ -205,7 +206,7 @@ class JaxArrays(NumbaArrays):
         """
 
         def wait(theirs: int | None) -> None:
-            """Make the stream with the number ``theirs`` wait until the work on ``stream``, of the outer function, is
+            """Make the stream with the number ``theirs`` wait until the work on the enclosing function's ``stream`` is
             done. For None, the host waits instead.
             """
             event = record_event(self.cuda, stream)

@@ -193,9 +193,10 @@ class DeviceCalls:
         handle: int,
         queue: Any,
     ) -> list[DeviceArray]:
-        """Return the arrays for the results of a call: new arrays of ``library`` with the shapes in ``prepared``, or
-        those in ``out`` after a check that they fit and share no memory with the arguments ``given``. ``queue`` is the
-        stream of the call, ``handle`` its number.
+        """Return the arrays for the results of a call: those in ``out``, after a check that they fit and share no
+        memory with the arguments ``given``, or new arrays of ``library``.
+
+        The shapes are in ``prepared``. ``queue`` is the stream of the call, ``handle`` its number.
         """
         if out is None:
             new = [library.empty(shape, prepared.dtype, queue) for shape in prepared.shapes]
@@ -226,8 +227,10 @@ class DeviceCalls:
         self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
     ) -> None:
         """Keep ``objects`` in memory until the kernels on the CUDA stream ``queue``, with the handle ``handle``, have
-        finished. This is unnecessary if the library of the array ``first`` works on the same stream: it then reuses no
-        memory earlier.
+        finished.
+
+        This is unnecessary if the library of the array ``first`` works on the same stream: it then reuses no memory
+        earlier.
         """
         while self.pending and self.pending[0][0].query():
             self.pending.popleft()

@@ -93,7 +93,9 @@ def _binding() -> Any:
 
 def _linalg_module(name: str, public: str) -> ModuleType:
     """Return the extension module ``name`` of ``scipy.linalg``, loaded alone, since the whole package takes 0.1 s to
-    import. If the package is imported already or has no such module, return its module ``public``, which has the same
+    import.
+
+    If the package is imported already or has no such module, return its module ``public``, which has the same
     functions.
     """
     full = f"scipy.linalg.{name}"
@@ -338,9 +340,10 @@ def object_code(module: ModuleText, functions: Mapping[str, tuple[str, str]]) ->
 
 
 def load(module: ObjectCode) -> SimpleNamespace:
-    """Return a namespace with the functions of the compiled ``module``. It always has ``run``. A module with
-    temporaries also has ``scratch``, which allocates them, and ``run_in`` and ``tables``, which take them as arguments
-    (``tables`` may be None).
+    """Return a namespace with the functions of the compiled ``module``: always ``run`` and, if it has temporaries,
+    ``scratch``, which allocates them, and ``run_in`` and ``tables``, which take them as arguments.
+
+    ``tables`` may be None.
     """
     _open_symbols(module.called)
     code = Code(module.code)

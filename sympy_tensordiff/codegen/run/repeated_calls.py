@@ -64,9 +64,10 @@ class LastCall:
         return same and all([np.array_equal(values[position], values[position].T) for position in self.symmetric])
 
     def _prepare_one(self, value: Any, dtype: Any, shape: Any) -> Any:
-        """Return ``value``, an argument of a repeated call, as the driver takes it; None if it needs the full checks.
-        For an array, ``dtype`` and ``shape`` are the expected ones. For a number, ``dtype`` is None, and ``shape`` is
-        the expected value if it is an integer.
+        """Return ``value``, an argument of a repeated call, as the compiled function takes it; None if it does not
+        match the expected ``dtype`` and ``shape``, and needs the full checks.
+
+        For a number, ``dtype`` is None, and ``shape`` is the expected value if it is an integer.
         """
         if dtype is None:
             if type(value) is int:
@@ -168,11 +169,9 @@ class Workspace:
 
 class Runs:
     """The functions of a loaded module that compute the results: ``run`` allocates temporaries in each call, ``run_in``
-    takes them as arguments, so that calls can share them. ``scratch`` allocates temporaries for ``run_in``.
+    takes temporaries that ``scratch`` has allocated, so that calls can share them.
 
-    ``tables`` fills those that are constant.
-
-    ``tables`` fills the constant ones among them.
+    ``tables`` fills the temporaries that are constant.
     """
 
     def __init__(self, run: Callable[..., None], run_in: Any = None, scratch: Any = None, tables: Any = None) -> None:

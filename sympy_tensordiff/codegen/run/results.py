@@ -30,8 +30,8 @@ class _TupleEnd(NamedTuple):
 
 
 def flatten(expr: Any) -> tuple[list[Any], str]:
-    """Return ``(expressions, structure)`` for nested tuples: their leaves from left to right, and a string that
-    describes the nesting. Raise `ArgumentError` for an empty or cyclic one.
+    """Return ``(expressions, structure)`` for ``expr``, nested tuples of expressions: the leaves from left to right,
+    and a string that describes the nesting. Raise `ArgumentError` for an empty or cyclic one.
 
     >>> flatten((1, [2, 3]))
     ([1, 2, 3], '(.(..))')

@@ -143,8 +143,10 @@ def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
 
 def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
     """Return the fields of `Argument` that the declaration of ``tensor`` determines, as a dictionary: its shape, and
-    for an integer tensor also the upper bound of its entries and a text about its origin. ``fixed`` maps variables to
-    given values, ``names`` the others to names in the program.
+    for an integer tensor also the upper bound of its entries and a text about its origin.
+
+    ``fixed`` maps variables to given values, ``names`` the others to names in the program. ``reader`` has converted the
+    expression.
     """
     shape = tuple([over_names(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
     below = reader.graph.below.get(tensor.name)
@@ -166,7 +168,7 @@ def over_names(form: Any, names: dict[Any, str]) -> Any:
 
 
 def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
-    """Return ``(arguments, names, arrays)`` for the symbols ``args`` of a function: their `Argument` records, a
+    """Return ``(arguments, names, arrays)`` for the symbols ``args`` of a function: a list of `Argument` records, a
     dictionary from the variables of scalars and integers to names in the program, and one from names of tensors to
     names of arrays.
 

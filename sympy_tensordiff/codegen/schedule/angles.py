@@ -89,9 +89,11 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         angles: dict[Scalar, str] = {}
 
         def small_angle(value: Scalar) -> Scalar:
-            """Return a call of sine or cosine as a call of the fast function for small angles. Its argument is a scalar
-            variable, which is recorded in ``angles`` of the enclosing function. Any other `value` is returned
-            unchanged.
+            """Return ``value``, if it is a call of sine or cosine, as a call of the fast function for small angles.
+            Return any other expression unchanged.
+
+            The argument of the new call is a scalar variable, which is recorded in ``angles`` of the enclosing
+            function.
             """
             if not _is_sine_or_cosine(value):
                 return value

@@ -24,9 +24,10 @@ SHARED_BYTES = 48 * 1024
 
 
 def check_blocks(nest: BlockNest, step: Kernel | FusedKernels, prover: Prover, known: Collection[str]) -> None:
-    """Raise VerificationError unless the GPU nest of a step, whose threads share memory in blocks, is safe: accesses
-    are in bounds, threads do not race, and all threads of a block reach its barriers. ``known`` are the names defined
-    outside of the nest.
+    """Raise VerificationError unless ``nest``, the GPU loop nest of a step, is safe: accesses are in bounds, threads do
+    not race, and all threads of a block reach its barriers.
+
+    The threads share memory in blocks. ``known`` are the names defined outside of the nest.
 
     No two threads write one entry of a result, none reads a result, and between two barriers no two threads of a block
     touch one entry of a shared array unless both read. All threads of a block also reach its exchanges of sums, and its
@@ -99,8 +100,10 @@ class _Access:
 
 
 def _phases(body: Sequence[Statement]) -> Iterator[list[_Access]]:
-    """Yield lists of the accesses that may be simultaneous, because no barrier separates them. The body of a loop is
-    visited twice, since accesses at the end of one iteration may coincide with those at the start of the next one.
+    """Yield lists of the memory accesses in `body` that may be simultaneous, because no barrier separates them.
+
+    The body of a loop is visited twice, since accesses at the end of one iteration may coincide with those at the start
+    of the next one.
     """
     found: list[_Access] = []
     waiting: list[tuple[Statement, tuple[Constraint, ...]]] = [(statement, ()) for statement in reversed(body)]

@@ -70,7 +70,9 @@ def alloc_shape(alloc: Alloc) -> tuple[Affine, ...]:
 
 def exchange(total: str, part: str, threads: Affine, reduction: Reduction) -> Set:
     """Return the statement that sets the scalar ``total``, in each thread, to the sum of ``part`` over `threads`
-    neighbouring threads of a warp, or over the whole warp. By ``reduction``, it may also be the maximum or the minimum.
+    neighbouring threads of a warp, or over the whole warp.
+
+    By ``reduction``, it may also be the maximum or the minimum.
     """
     return Set(Name(total), Operation(f"warp_{reduction}", (Name(part), IndexValue(threads))))
 

@@ -299,8 +299,8 @@ class _Numbering:
         return self.numbers[key]
 
     def read(self, statement: Statement) -> int | None:
-        """Record which value number (equal for equal values) the target of `statement` gets, so that later uses of the
-        target have it, too. Return the number; None if the statement assigns no value.
+        """Return the value number (equal for equal values) of the value that `statement` assigns, and record it for the
+        target of the statement, so that later uses of the target have it, too. Return None if it assigns no value.
         """
         if not isinstance(statement, Set) or isinstance(statement.value, Ends | Identity):
             return None

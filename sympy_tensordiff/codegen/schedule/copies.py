@@ -49,16 +49,16 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return `note`, a line ``"array: text"`` of the plan, with the name of the array replaced if the array was
-    removed: ``gone`` maps it to the kernel that fills the array to read instead. Other notes are unchanged.
+    """Return `note`, a line ``"array: text"`` of the plan, with the name of an array that was removed replaced by that
+    of the array to read instead, which ``gone`` has. Other notes are unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
 
 def copied(step: Step) -> tuple[Factor, Load] | None:
-    """Return ``(factor, load)`` if a kernel computes nothing but ``factor*load``, where each index of the load is a
-    plain variable, as in a transpose; else None.
+    """Return ``(factor, load)`` if the kernel `step` computes nothing but ``factor*load``, where each index of the read
+    ``load`` is a plain variable, as in a transpose; else None.
     """
     if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
@@ -165,9 +165,10 @@ def _reading(step: Step, aliases: Aliases) -> Step:
 
 
 def _read(value: Scalar, aliases: Aliases) -> Scalar:
-    """Return the read of the original array in place of ``value``, the read of a copy of it. ``aliases`` maps names of
-    copies to ``(original array, sign)``; with the sign -1, the read is negated. Double negations are removed; other
-    expressions are unchanged.
+    """Return ``value``, if it reads a copy of an array, as the read of the original array; other expressions are
+    unchanged. ``aliases`` maps names of copies to ``(original array, sign)``: with the sign -1, the read is negated.
+
+    Double negations are removed.
     """
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]

@@ -249,8 +249,9 @@ class Tiling:
 
 
 def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
-    """Return the assignment of the labels of the correlation ``step`` to rows, lanes (for vector instructions) and
-    summed terms that uses blocks of registers best. None if blocks would be mostly empty, or if no label fits a role.
+    """Return a `Tiling` of the correlation ``step``: the assignment of its labels to rows, lanes (for vector
+    instructions) and summed terms that uses blocks of registers best. None if blocks would be mostly empty, or if no
+    label fits a role.
     """
     lengths = {label: length(extent) for label, extent in step.labels}
     own = {

@@ -181,9 +181,10 @@ def scheduled(kernel: Kernel, site: ScheduleContext) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: ScheduleContext, *args: Any) -> tuple[Rule | None, Any]:
-    """Try the rules of ``recipe`` in order. Return ``(rule, result)`` of the first one that is switched on and returns
-    a result for ``args``, and record it in ``site.fired``, for the plan. ``(None, None)`` if there is none, or if
-    ``site`` is plain.
+    """Return ``(rule, result)`` of the first rule of ``recipe`` that is switched on and returns a result for ``args``;
+    ``(None, None)`` if there is none. Record the rule in ``site.fired``, for the plan.
+
+    ``(None, None)``, too, if ``site`` is plain.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -207,8 +208,8 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, site: ScheduleConte
 
 
 def _axes(kernel: Kernel, site: ScheduleContext) -> list[Loop]:
-    """Return the loops over the axes of a kernel, outer ones first. ``site`` has the loops around the kernel and the
-    block that one thread computes.
+    """Return the loops over the axes of `kernel`, outer ones first. ``site`` has the loops around the kernel, and the
+    block of rows that one thread computes.
     """
     found = []
     for number, axis in enumerate(kernel.axes):
@@ -251,9 +252,10 @@ def _interchanged(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) 
 
 
 def _jammed(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) -> Made | None:
-    """Unroll the short last axis of a kernel: the loops then compute all entries along it at once (unroll-and-jam).
-    Return ``((), statements)``, where () means no local arrays; None for other kernels, or if this saves no reads.
-    ``spans`` is not used.
+    """Return the statements of `kernel` with its short last axis unrolled, so that its loops compute all entries along
+    it at once (unroll-and-jam), as ``((), statements)``. None for other kernels, or if this saves no reads.
+
+    The () says that there are no local arrays; ``spans`` is not used.
     """
     is_cut = site.block and len(kernel.axes) == 1
     body = None if is_cut else short_row(kernel, site.prover, site.fresh)
@@ -349,9 +351,10 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return `loop`, if it adds terms to a whole row, as ``for i: row[j] += a[i]*b[i, j] for all j``, with several i
-    handled in one pass over the row, so that the row is read less often; None for other loops. ``site`` gives new
-    names.
+    """Return `loop`, which adds terms to a whole row, as ``for i: row[j] += a[i]*b[i, j] for all j``, with several i
+    handled in one pass over the row, so that the row is read less often. None for other loops.
+
+    ``site`` gives new names; ``is_one`` is not used.
     """
     if not is_sum_of_rows(loop):
         return None
@@ -399,9 +402,9 @@ def _distributed(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[State
 
 
 def usual_rows(loop: Loop, site: ScheduleContext) -> tuple[Statement, ...] | None:
-    """Return statements that replace `loop`, the common loop of fused kernels, if a rare condition guards some of its
-    inner loops; None if there are none. They run the loop without these and then, if the condition was true somewhere,
-    the full loop again.
+    """Split `loop`, the common loop of fused kernels, by a rare condition: return statements that run it without the
+    inner loops that this condition guards and then, if it was true somewhere, run the full loop again. None if there
+    are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
@@ -429,9 +432,10 @@ def distributed_rows(loop: Loop, site: ScheduleContext) -> Loop:
 
 
 def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Split ``loop`` into loops over its first few, middle and last few iterations. In the middle loop, all conditions
-    are true and need no tests. Return the new statements; None if there is no such middle range. ``site`` is the
-    context of the loop; ``is_one`` is not used.
+    """Split ``loop`` into loops over its first few, middle and last few iterations, so that all conditions are true in
+    the middle loop and need no tests. Return the new statements; None if there is no such middle range.
+
+    ``site`` is the context of the loop; ``is_one`` is not used.
     """
     context = LoopContext(site.lengths, lambda test: _is_dear(test.body), site.around, site.proves)
     parts = interior(loop, site.fresh, context)

@@ -138,8 +138,9 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
     """Estimate the operations of `kernel` for one batch entry as a sum of products, and yield the known factors of each
-    product: extents of its array, found in `shapes`, and lengths of nested loops. `axes` maps arrays to their batch
-    axes.
+    product: extents of the kernel's array, and lengths of nested loops.
+
+    The extents are found in `shapes`; `axes` maps arrays to their batch axes.
     """
     box, own = kernel.box(shapes), set(own_names(kernel))
     extents = without_axis(box, axes.get(kernel.array))

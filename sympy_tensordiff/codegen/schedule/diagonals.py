@@ -21,8 +21,9 @@ from sympy_tensordiff.codegen.ir.walk import all_names, own_names, scalars, stat
 
 def with_stored_sums(program: Program) -> Program:
     """Return `program` with each scatter to a diagonal split in two if its terms call vectorisable functions: a kernel
-    first stores the values in an array, then a scatter adds them to the diagonal. The scatter is moved behind all steps
-    that do not read the result.
+    that stores the values in an array, and a scatter that adds them to the diagonal.
+
+    The scatter is moved behind all steps that do not read the result.
     """
     taken = all_names(program)
     steps: list[Step] = []
@@ -39,9 +40,10 @@ def with_stored_sums(program: Program) -> Program:
 
 
 def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
-    """Split a scatter that adds a separate sum to each of its entries, such as those of a diagonal, into ``(kernel,
-    scatter)``: the kernel stores the sums in a new array, and the scatter adds them. None for other scatters. ``taken``
-    are names in use.
+    """Return ``(kernel, scatter)`` for a scatter that adds a separate sum to each of its entries, such as those of a
+    diagonal: the kernel stores the sums in a new array, and the scatter adds them. None for other scatters.
+
+    ``taken`` are names in use.
     """
     *before, last = scatter.body
     is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)

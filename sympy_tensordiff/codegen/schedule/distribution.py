@@ -28,9 +28,10 @@ MAX_STORED = 4
 
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
-    """Return ``(local arrays, loop)``: `loop` in strips, with one loop for reductions and a vectorised loop for
-    functions of their results. Local arrays, of the dtype of ``like``, pass the results from one to the other. None if
-    that is illegal or does not pay.
+    """Split `loop` into one loop for reductions and a vectorised loop for functions of their results, both in strips.
+    Return ``(local arrays, loop)``, or None if that is illegal or does not pay.
+
+    The local arrays, of the dtype of ``like``, pass the results from one loop to the other; ``fresh`` makes new names.
 
     None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
     another iteration of the other computes.
@@ -63,9 +64,10 @@ def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[lis
 def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
-    """Split the body of a loop that adds function values to entries with indices from data, as in ``y[p[i]] +=
-    exp(x[i])``. Return ``(functions, addition, stored)``: the statements that compute the values, those that add them,
-    and the names of the scalars in between. None for other loops.
+    """Split the body of a loop such as ``y[p[i]] += exp(x[i])``, which adds function values to entries with indices
+    from data. Return ``(functions, addition, stored)``, or None for other loops.
+
+    These are the statements that compute the values, those that add them, and the names of the scalars in between.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]

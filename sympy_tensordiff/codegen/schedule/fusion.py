@@ -215,7 +215,9 @@ class _Fusion:
 
     def joins(self, step: Kernel, group: _Group, producers: Sequence[Kernel] = ()) -> bool:
         """Return whether `step` may be fused into `group`, and if this pays, because both read or fill the same array
-        or repeat costly functions. `producers` are kernels that only `step` reads, to be fused with it.
+        or repeat costly functions.
+
+        `producers` are kernels that only `step` reads, to be fused with it.
         """
         if isinstance(step, Scatter | ConstantKernel):
             return False
@@ -245,8 +247,9 @@ class _Fusion:
         return bool(own) and any(own & other for other in others)
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
-        """Return whether `kernel` can be fused into the loop of `group`, because it is one reduction over this loop. It
-        must read the arrays ``common`` to both only at the loop variable, and have fewer axes than one of them.
+        """Return whether `kernel` can be fused into the loop of `group`, because it is one reduction over this loop.
+
+        It must read the arrays ``common`` to both only at the loop variable, and have fewer axes than one of them.
         """
         loop = total_loop(kernel, group.extent)
         if loop is None or not _reads_only_at(kernel, common, loop.variable):
@@ -399,8 +402,10 @@ def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) ->
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether each of several threads can compute a block of rows of `step`'s result. No prefix scan may run along its
-    first axis, and sums over this axis in fused kernels must be plain totals; scatters and constants do not qualify.
+    """Return whether each of several threads can compute a block of rows of `step`'s result.
+
+    No prefix scan may run along its first axis, and sums over this axis in fused kernels must be plain totals; scatters
+    and constants do not qualify.
     """
     if isinstance(step, Correlation):
         return True

@@ -138,9 +138,10 @@ def figures(device: Device, sizes: Mapping[str, int], itemsize: int = 8) -> list
 
 
 def temporary_bytes(program: Program, sizes: Mapping[str, int], itemsize: int = 8) -> dict[str, int]:
-    """Return a dictionary from the names of the temporary arrays of ``program`` to their bytes at the given ``sizes``.
-    ``itemsize`` is the number of bytes of an entry. Arrays that fused kernels store one row at a time, in registers,
-    are left out.
+    """Return a dictionary from the names of the temporary arrays of ``program`` to their numbers of bytes at the given
+    ``sizes``. Arrays that fused kernels store one row at a time, in registers, are left out.
+
+    ``itemsize`` is the number of bytes of an entry.
     """
     known = computed_sizes(program, sizes)
     own = {row.name for step in program.kernels if isinstance(step, FusedKernels) for row in step.rows}

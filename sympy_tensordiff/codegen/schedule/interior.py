@@ -49,9 +49,11 @@ class Guards(NamedTuple):
 
 
 class LoopContext(NamedTuple):
-    """The context in which a loop is cut: the loops ``around`` it over whole axes, and ``lengths``, which maps names of
-    axis lengths such as ``x.shape[0]`` to forms. ``is_costly(guard)`` says whether the guarded statements are costly,
-    ``proves(row, known)`` whether constraints imply another.
+    """The context in which a loop is cut: the loops ``around`` it, and ``lengths``, which maps names of axis lengths
+    such as ``x.shape[0]`` to forms.
+
+    ``is_costly(guard)`` says whether the guarded statements are costly, ``proves(row, known)`` whether constraints
+    imply another.
     """
 
     lengths: Lengths
@@ -61,9 +63,11 @@ class LoopContext(NamedTuple):
 
 
 def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> tuple[Statement, ...] | None:
-    """Return an innermost loop as several loops: an interior without tests, where all guards are true, and the loops
-    before and after it. None if it has neither guards nor quotients to remove, or is short or large. ``fresh`` returns
-    new names; ``context`` has the loops around it.
+    """Split an innermost loop into an interior, where all guards are true and not tested, and the loops before and
+    after it. Return the new statements; None if the loop has neither guards nor quotients to remove, or is short or
+    large.
+
+    ``fresh`` returns new names; ``context`` has the loops around it.
 
     Guards that fail in more than a few iterations are removed if their statements are costly: otherwise vectors with
     masks take less time.
@@ -100,9 +104,11 @@ def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> t
 
 
 def guards(loop: Loop, context: LoopContext) -> Guards:
-    """Return the conditions for the interior of `loop`, the iterations that need no guards and no remainders: bounds of
-    the loop variable, loop-invariant conditions, and quotients that are 0 there. Guards that stay in the loop are left
-    out. ``context`` has the loops around `loop`.
+    """Return the conditions under which iterations of `loop` need no guards and no remainders (the interior of the
+    loop). ``context`` has the loops around `loop`.
+
+    They are bounds of the loop variable, loop-invariant conditions, and quotients that are 0 in the interior. Guards
+    that stay in the loop are left out.
     """
     found = Guards([], [], [], [], [], [])
     variable = Affine.variable(loop.variable)
@@ -144,7 +150,9 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
     """Return the variable of the first loop in `around` for which the quotient `part` is 0 except near the ends of the
-    loop, as i for ``(i + 1)//n`` with ``0 <= i < n``. None if there is none. `lengths` has the values of sizes.
+    loop, as i for ``(i + 1)//n`` with ``0 <= i < n``. None if there is none.
+
+    `lengths` has the values of sizes.
     """
     divisor = _divisor(part)
     if data_entries([part.form, divisor]):
@@ -249,9 +257,11 @@ def _loop_between(
     zeros: Mapping[Quotient | SymbolicQuotient, Affine],
     lengths: Lengths,
 ) -> Loop:
-    """Return `loop` with the further bounds `lows` and `highs`, and a simpler body: without conditions that `facts`
-    imply, without statements whose condition contradicts `facts`, and with the quotients `zeros` replaced by their
-    values. ``lengths`` maps names of axis lengths to forms.
+    """Return `loop` with the additional bounds `lows` and `highs`, and with its body simplified by the constraints
+    `facts`.
+
+    Conditions that `facts` imply and statements whose condition contradicts `facts` are removed; the quotients `zeros`
+    are replaced by their values. ``lengths`` maps names of axis lengths to forms.
     """
     body: list[Statement] = []
     for statement in loop.body:

@@ -48,9 +48,11 @@ class InvariantReads:
     def block(
         self, body: Sequence[Statement], rows: Rows, stored_entries: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Store each entry that the inner loops of `body` read repeatedly in a scalar before them, and return the new
-        statements. `variable` is that of the loop with the body `body`, or "". ``stored_entries`` maps entries to
-        scalars; ``rows`` are known constraints.
+        """Return the statements of `body` with each entry that its inner loops read repeatedly stored in a scalar
+        before these loops.
+
+        `variable` is that of the loop with the body `body`, or "". ``stored_entries`` maps entries to scalars; ``rows``
+        are known constraints.
 
         An entry that may be out of bounds is not read before the loops.
         """
@@ -79,8 +81,10 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the array entries that should be read before the inner loops of `body` in which they occur, once in
-        each iteration over `variable` ("": once in all). They depend on `variable`, but not on these inner loops.
+        """Yield the array entries to read before the inner loops of `body`, on which they do not depend, once in each
+        iteration over `variable`.
+
+        They depend on `variable`; if it is "", they are read once in all.
         """
         targets = [s.target for s in statements(body) if isinstance(s, Set)]
         others = self.prover.shapes.keys() - {target.array for target in targets if isinstance(target, Load)}
@@ -121,14 +125,14 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form_with_names(one: Affine) -> Affine:
-        """Return the affine form ``one`` with scalars in place of integer-array entries; the enclosing function's
-        ``known`` maps these entries to names.
+        """Return the affine form ``one`` with scalars in place of entries of integer arrays, as ``known``, the
+        enclosing function's dictionary from entries to names, says.
         """
         return one.substitute(data)
 
     def part_with_names(one: Scalar) -> Scalar:
-        """Return the scalar expression `one` with a name in place of the array entry that it reads, if ``known``, the
-        dictionary of the enclosing function, has a name for it. In other reads, replace entries in the index.
+        """Return the scalar expression `one` with array entries replaced by names, where ``known``, a dictionary of the
+        enclosing function, has a name for them. Entries in the indices of other reads are replaced, too.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form_with_names(one.form))
@@ -148,8 +152,9 @@ def entry_name(entry: Entry) -> str:
 
 def gathers_first(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
     """Return ``(kernel, plan)`` for a kernel that reads data-dependent entries of a row, such as ``x[idx[i]]``: the new
-    kernel first reads them all into a row, whose name ``fresh`` makes, and then applies functions to it with vector
-    instructions. Without such reads, return the kernel unchanged and None.
+    kernel first copies these entries to a local row, and then applies functions to it with vector instructions.
+
+    ``fresh`` makes the name of the row. Without such reads, return the kernel unchanged and None.
     """
     if not kernel.axes or not all(is_let(statement) or is_store(statement) for statement in kernel.body):
         return kernel, None

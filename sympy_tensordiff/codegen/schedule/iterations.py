@@ -33,9 +33,10 @@ class Iteration(NamedTuple):
 
 
 def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Iteration]:
-    """Return the work of one iteration of each innermost loop in ``body``, the loop nest of a GPU thread. A loop also
-    counts if the loops in it have constant numbers of iterations; loops that compilers unroll do not count. ``shared``
+    """Return the work of one iteration of each innermost loop in ``body``, the loop nest of a GPU thread. ``shared``
     are the arrays in shared memory.
+
+    A loop also counts if the loops in it have constant numbers of iterations; loops that compilers unroll do not count.
     """
     long = [loop for loop in loops(body) if not is_unrolled(loop)]
     if not long:
@@ -141,7 +142,8 @@ class _Reads:
         self.known = {(array, known) for known in (*near, index)}
 
     def read_data(self, rows: Sequence[Affine], guard: Collection[str]) -> None:
-        """Count the reads of integer arrays in the affine forms ``rows``, as part of the work of one iteration.
+        """Count the reads of integer arrays in the affine forms ``rows`` as part of the work of one iteration.
+
         ``guard`` has the names that occur in the conditions under which the forms are evaluated.
         """
         for entry in data_entries(rows):
@@ -149,7 +151,9 @@ class _Reads:
 
     def read(self, array: str, index: Sequence[Affine], guard: Collection[str]) -> None:
         """Count the read of the entry of ``array`` at ``index``, unless it has been read already, or can be read before
-        the loop: neither ``index`` nor the names in conditions around it (``guard``) contain the loop variable.
+        the loop.
+
+        It can if neither ``index`` nor the names in conditions around it (``guard``) contain the loop variable.
         """
         entry = array, tuple(index)
         if entry in self.known:

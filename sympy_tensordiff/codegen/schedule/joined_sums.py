@@ -50,8 +50,10 @@ def _with_one_accumulator(statement: Statement) -> Statement:
         return statement
 
     def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
-        """Replace an addition to the accumulator of the inner sum, ``start``, by one to that of the outer sum, ``add``;
-        return any other statement unchanged. The second argument is not used.
+        """Return ``part``, if it is an addition to the accumulator of the inner sum, as an addition to that of the
+        outer sum; return any other statement unchanged. The second argument is not used.
+
+        The enclosing function's ``start`` and ``add`` initialise the inner and update the outer accumulator.
         """
         return (replace(part, target=add.target) if is_addition(part) and part.name == start.name else part,)
 

@@ -144,8 +144,8 @@ class _Launch:
         return len(numbers) == len(lengths) and prod(numbers) < SHORT
 
     def common(self, step: Kernel) -> tuple[Affine, ...]:
-        """Return the extents of the leading axes in which this launch and the array of the kernel `step` agree. One
-        thread for each entry along these axes can then serve both.
+        """Return the extents of the leading axes that this launch and the array of the kernel `step` have in common.
+        One thread for each entry along these axes can then compute both.
         """
         pairs = zip(self.box, self.shapes[step.array], strict=False)
         same = [one == other for one, other in pairs]

@@ -144,8 +144,8 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     order = _axes_with_last(last, rank)
 
     def entry(load: Name | Load) -> Name | Load:
-        """Return `load` with its indices permuted into the new ``order`` of axes if it is an entry of the array
-        ``name`` (both of the outer function); return any other entry or scalar unchanged.
+        """Return `load` with its indices in the new order of axes, the enclosing function's ``order``, if it reads the
+        array ``name``, whose axes are reordered. Return other reads and scalars unchanged.
         """
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
@@ -390,9 +390,10 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
-    """Return the kernel that fills `copy` with the entries of ``array``, with the last of the axes `order`, of length
-    ``extent``, split in two: the entry at ``factor*q + r`` is stored at ``[..., r, q]``. Reads with stride `factor`
-    become contiguous. ``taken`` are names in use.
+    """Return the kernel that fills `copy` with the entries of ``array``, with the last of the axes `order` split in
+    two: the entry at ``factor*q + r`` is stored at ``[..., r, q]``. Reads with stride `factor` become contiguous.
+
+    ``extent`` is the length of that axis, ``taken`` are names in use.
     """
     *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
     place = factor * Affine.variable(row) + Affine.variable(residue)
@@ -434,9 +435,8 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def visited(node: Scalar) -> Scalar:
-            """Return ``visit(node, variable, around)``, the replacement of the read `node`; other nodes unchanged.
-            ``visit``, the innermost long loop and the longer loops ``around`` the statement are those of the enclosing
-            functions.
+            """Return what the enclosing function's ``visit`` returns for the read `node`, in the innermost long loop
+            around the current statement; return other nodes unchanged.
             """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 

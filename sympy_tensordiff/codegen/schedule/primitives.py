@@ -27,8 +27,8 @@ NameMaker: TypeAlias = Callable[[str], str]
 
 
 def split(loop: Loop, size: int, outer: str) -> Loop:
-    """Return `loop` in blocks of `size` iterations: an outer loop over ``outer``, the first value of a block, around a
-    loop over the block.
+    """Return `loop` in blocks of `size` iterations: an outer loop, whose variable ``outer`` is the first value of a
+    block, around a loop over the block.
 
     >>> blocks = split(span("i", Affine(), Affine.variable("n")), 512, "first")
     >>> (inner,) = blocks.body
@@ -88,8 +88,8 @@ def _with_row_inside(row: Loop, planner: RowPlanner, body: Sequence[Statement]) 
 
 
 def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
-    """Return ``[loop]``: the loop `row` with the body ``body``, where factors that are constant in the loop come first
-    in each product. Return [] for an empty body.
+    """Return ``[loop]``: the loop `row` with the statements ``body`` instead of its own, where factors that are
+    constant in the loop come first in each product. Return [] for an empty body.
     """
     own = {statement.name for statement in body if is_let(statement)}
 
@@ -163,9 +163,10 @@ def carry(
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return statements that prepare the running sum `total` of a row for the next entry. For one more term, they run
-    ``growth``, which multiplies `total` by the factor that all earlier terms gain. For several, they set `total` to 0
-    and run ``begin``, which resets the index ``end`` of the next term.
+    """Return statements that move the running sum `total` of a row on to the next entry. For one more term, they run
+    ``growth``, which multiplies `total` by the factor that all earlier terms gain.
+
+    For several, they set `total` to 0 and run ``begin``, which resets the index ``end`` of the next term.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -208,9 +209,10 @@ def _changes(
     entries: Mapping[str, Name | Load],
     fresh: NameMaker,
 ) -> _Difference:
-    """Return code for the difference between the values of a sum ``Sum c*p`` at one entry of a row and at the previous
-    entry. `pairs` are the ``(c, p)``, `entries` maps accumulators to what replaces them; new variables are called
-    ``name``.
+    """Return code that computes how much a sum ``Sum c*p`` changes from one entry of a row to the next. `pairs` are its
+    pairs ``(c, p)``; `entries` maps accumulators to the scalars or reads that replace them in the code.
+
+    New variables are called ``name``.
 
     Before the first entry, the first p is `start`, and the others are 0.
     """
@@ -229,8 +231,10 @@ def _changes(
 
 
 def _move(totals: Sequence[Name], change: Scalar, fresh: NameMaker) -> list[Statement]:
-    """Return the statements that update the running sums ``Sum_j w[j]*(p - q[j])**n``, for n = 0, 1, ... in `totals`,
-    when p grows by ``change``. By the binomial theorem, the new sums follow from the old ones alone.
+    """Return the statements that update the running sums ``Sum_j w[j]*(p - q[j])**n``, stored in `totals` for n = 0, 1,
+    ..., when p grows by ``change``.
+
+    By the binomial theorem, the new sums follow from the old ones alone.
     """
     step = Name(fresh("step"))
     result: list[Statement] = [Set(step, change)]

@@ -78,8 +78,8 @@ def _is_small(length: Affine) -> bool:
 
 
 def _is_of_pairs(kernel: Kernel, shapes: Shapes) -> bool:
-    """Return whether `kernel` fills an array cheaply from arrays with fewer long axes, ``d[i, j]`` from ``x[i]`` and
-    ``x[j]``, so that it can be computed again instead of stored.
+    """Return whether `kernel` fills an array cheaply from arrays with fewer long axes, as ``d[i, j]`` from ``x[i]`` and
+    ``x[j]``. It can then be computed again instead of being stored.
     """
     own = _degree(shapes[kernel.array])
     lengths = [_rounds(loop) for loop in loops(kernel.body)]
@@ -151,8 +151,8 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def with_recomputed_entries(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return ``statement`` with new variables in place of its reads of the array that ``kernel``, of the outer
-        function, fills. Statements that compute these entries again come before it.
+        """Return ``statement`` with its reads of the array that the enclosing function's ``kernel`` fills replaced by
+        new variables, preceded by statements that compute these entries again.
         """
         made: list[Statement] = []
         values: dict[Load, Name] = {}

@@ -31,9 +31,10 @@ MAX_TIMES = 2
 
 
 class RowBlocks(NamedTuple):
-    """A program for a GPU in which each function that is computed row by row is a single launch, with a block of
-    threads for each row. ``shared_loops`` maps arrays to the loop of their kernel whose iterations the threads of a
-    block share.
+    """A GPU program and the loops that its threads share. Each function that is computed row by row, such as a softmax,
+    is one launch with a block of threads for each row.
+
+    ``shared_loops`` maps an array to the loop of its kernel whose iterations the threads of a block share.
     """
 
     program: Program
@@ -168,9 +169,11 @@ def _joins(
 
 
 def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection[str]) -> list[Kernel]:
-    """Return `kernels` without some that fill a temporary in ``inner`` with several entries per row: the kernels that
-    read it compute its entries again instead. This is done for at most `MAX_TIMES` reads; ``taken`` are the names in
-    use.
+    """Return `kernels` without some that fill a temporary array in ``inner``: the kernels that read this array compute
+    its entries again instead.
+
+    This is done for temporaries with several entries per row that have at most `MAX_TIMES` reads; ``taken`` are the
+    names in use.
     """
     rank = len(kernels[0].axes)
     for array in [kernel.array for kernel in kernels]:

@@ -77,9 +77,9 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 
 
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
-    """Return ``(conditions, lower bounds, upper bounds)`` for moving the guard `test` out of the loop over `axis`: its
-    conditions without ``axis``, and the bounds of the axis, such as ``i >= 1``, that replace the others. None if a
-    condition on ``axis`` is not such a bound.
+    """Return ``(conditions, lower bounds, upper bounds)`` to replace the guard `test` inside of the loop over `axis`:
+    its conditions without ``axis``, and those that bound the axis, such as ``i >= 1``. None if a condition on ``axis``
+    is not such a bound.
     """
     others: list[Constraint] = []
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -155,9 +155,10 @@ def windowed(loop: Loop, axis: str) -> Loop:
 
 
 def with_guard_for_bounds(loop: Loop, axis: str) -> Loop | None:
-    """Return `loop` with the bounds that contain `axis` turned into a guard in its body: ``for i in range(max(0, p - n
-    + 1), min(n, p + 1))`` then runs over all i, and the loop over the axis can be moved inside. None if no lower or no
-    upper bound would remain.
+    """Return `loop` with the bounds that contain `axis` turned into a guard in its body, so that the loop over the axis
+    can be moved inside. None if no lower or no upper bound would remain.
+
+    ``for i in range(max(0, p - n + 1), min(n, p + 1))`` then runs over all i.
 
     >>> i, p, n = Affine.variable("i"), Affine.variable("p"), Affine.variable("n")
     >>> lows, highs = (Bound(Affine()), Bound(p - n + 1)), (Bound(n - 1), Bound(p))
@@ -213,8 +214,9 @@ Half and twice as much change no text of the benchmarks.
 
 
 def run_of(load: Load, variable: str | None) -> tuple[int, int] | None:
-    """Return ``(axis, stride)`` of a read along `variable`: the axis whose index contains it, and its coefficient
-    without sign, as ``(1, 2)`` for ``x[k, 2*i + 1]`` and i. None unless exactly one index contains it, linearly.
+    """Return ``(axis, stride)`` of `load`, a read of an array: the axis whose index contains `variable`, and the
+    absolute value of its coefficient, ``(1, 2)`` for ``x[k, 2*i + 1]`` and i. None unless exactly one index contains
+    it, linearly.
     """
     axes = [axis for axis, form in enumerate(load.index) if variable in form.atoms()]
     if variable is None or len(axes) != 1 or variable in load.index[axes[0]].hidden():
@@ -267,7 +269,7 @@ class Segment:
 @dataclass
 class RowPlan:
     """A plan to compute a kernel row by row, along its last axis: its body cut into ``segments``, its prefix ``scans``,
-    and the scalars ``expanded`` to local arrays, with one value per entry of the row.
+    and the scalars ``expanded`` to local arrays with one value per entry of the row.
     """
 
     planner: RowPlanner
@@ -315,8 +317,8 @@ def keeps_order_in_rows(kernel: Kernel) -> bool:
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
-    """Return whether `kernel` is computed in strips of its only axis, so that partial results fit the cache: the loop
-    over that axis can move inside of the sums, and there are no scans.
+    """Return whether `kernel` is to be computed in strips of its only axis, so that partial results fit the cache. It
+    is if the loop over that axis can move inside of the sums, and there are no scans.
     """
     plan = row_plan(kernel, prover)
     return len(kernel.axes) == 1 and plan is not None and not plan.scans
@@ -386,8 +388,8 @@ class RowPlanner:
         return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
-        """Whether ``statement`` differs between the entries of a row: a value, bound or condition in it, or in its
-        body, depends on the index of the last axis.
+        """Return whether ``statement`` differs between the entries of a row: whether a value, bound or condition in it,
+        or in its body, depends on the index of the last axis.
         """
         for part in statements([statement]):
             if isinstance(part, Set) and (isinstance(part.target, Load) or self.axis in self.depends[part.name]):
@@ -466,8 +468,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that must become local arrays (scalar expansion): they differ between the entries of a
-        row, and a later segment than the one that computes them uses them.
+        """Return the scalars that must become local arrays with one entry per entry of a row (scalar expansion): they
+        differ along the row, and one of ``segments`` uses them that is not the one that computes them.
         """
         made: dict[str, int] = {}
         found: set[str] = set()

@@ -157,9 +157,10 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with its ``shifts`` set, if its terms are like ``exp(u[j] - m[i])`` for entry i: the running
-        sum is then multiplied by an exponential when the shift ``m[i]`` changes from entry to entry. None for other
+        """Return `scan` with its ``shifts`` set, if its terms are like ``exp(u[j] - m[i])`` for entry i; None for other
         terms.
+
+        The running sum is then multiplied by an exponential when the shift ``m[i]`` changes from entry to entry.
         """
         *lets, add = scan.loop.body
         if not is_addition(add) or add.reduction != "sum" or not all(map(is_let, lets)):
@@ -187,9 +188,9 @@ class _ScanFinder:
         return replace(found, moments=moments, places=places)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
-        """Write `value` as a sum of products ``c*p[i]``, where ``c`` is the same for all entries i of a row, and return
-        the pairs ``(c, p[i])``: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value`
-        does not depend on i.
+        """Return the pairs ``(c, p[i])`` of `value`, a sum of products ``c*p[i]`` where ``c`` is the same for all
+        entries i of a row: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value` does
+        not depend on i.
 
         None if `value` is no sum of such terms and of terms that are the same for all entries.
         """
@@ -226,9 +227,10 @@ class _ScanFinder:
         return self.with_powers(scan, add) or self.with_product(scan, add)
 
     def with_powers(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor recorded by which its terms change from one entry to the next: ``a`` for
-        ``Sum_{j <= i} a**(i - j)*x[j]``. None if the terms depend on i in another way. `add` is the statement that adds
-        a term.
+        """Return `scan`, a running sum, with the factor recorded by which its terms change from one entry to the next:
+        ``a`` for ``Sum_{j <= i} a**(i - j)*x[j]``. None if the terms depend on i in another way.
+
+        `add` is the statement that adds a term.
         """
         loop = scan.loop
         fixed = tuple([s for s in loop.body[:-1] if not (is_let(s) and self.axis in self.depends[s.name])])
@@ -248,8 +250,10 @@ class _ScanFinder:
         return replace(scan, loop=replace(loop, body=body), growth=(replace(add, value=factor, reduction="prod"),))
 
     def with_product(self, scan: PrefixScan, add: Set) -> PrefixScan | None:
-        """Return `scan` with the factor by which its terms grow from one entry to the next: ``a[i]`` if they contain
-        ``prod_{j < k <= i} a[k]``. None if they contain no such product. `add` is the statement that updates the sum.
+        """Return `scan`, a running sum, with the factor recorded by which its terms grow from one entry to the next:
+        ``a[i]`` if they contain ``prod_{j < k <= i} a[k]``. None if they contain no such product.
+
+        `add` is the statement that updates the sum.
         """
         loop = scan.loop
         varying = [s for s in loop.body[:-1] if self.depends_on_axis_in(s)]

@@ -122,8 +122,9 @@ class _Jam:
         return list(rewrite(body, lambda statement, _: self.copies(statement)))
 
     def copies(self, statement: Statement) -> tuple[Statement, ...]:
-        """Return one copy of ``statement`` for each entry along the short axis, to unroll the loop over this axis. A
-        loop or guard is returned once, since its body contains the copies; so is a statement that is the same for all
+        """Return one copy of ``statement`` for each entry along the short axis, to unroll the loop over this axis.
+
+        A loop or guard is returned once, since its body contains the copies; so is a statement that is the same for all
         entries.
         """
         if isinstance(statement, Set):
@@ -141,8 +142,8 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
     """
 
     def with_own_iterations(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Divide a loop over ``variable`` among ``count`` threads: return the loop in which thread ``t`` runs the
-        iterations number t, ``t + count``, ``t + 2*count``, and so on. Other statements are unchanged.
+        """Return ``statement``, if it is a loop over the enclosing function's ``variable``, as the loop in which thread
+        ``t`` runs the iterations number t, ``t + count``, ``t + 2*count``, and so on. Other statements are unchanged.
         """
         if not isinstance(statement, Loop) or statement.variable != variable:
             return (statement,)
@@ -157,9 +158,11 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
 
 
 def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
-    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds.
-    ``place(t)``, for each ``place`` in `places`, is the array entry with the sum of thread `t`; the total ends up in
-    ``place(0)``. ``start`` says which reduction it is.
+    """Return the statements by which `count` threads combine their partial results pairwise, in log2(count) rounds.
+    ``place(t)``, for each ``place`` in `places`, is the array entry with the result of thread `t`; the total ends up in
+    ``place(0)``.
+
+    ``start`` is the statement that initialises the accumulator: it determines the reduction, such as a sum.
     """
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0

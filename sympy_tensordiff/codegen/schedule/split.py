@@ -92,8 +92,8 @@ class _Splitter:
         before: list[Statement] = []
 
         def split_if_large(scalar: Scalar) -> Scalar:
-            """Return `scalar` unchanged if it is small; otherwise append assignments of its parts to the enclosing
-            method's ``before``, and return the expression in terms of these.
+            """Return `scalar` unchanged if it is small; otherwise append assignments of its parts to ``before``, a list
+            of the enclosing method, and return the expression in terms of these.
             """
             return scalar if _fits(scalar) else self.value(scalar, before)
 

@@ -145,9 +145,9 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before its long sums are split. A scatter that adds sums, or a sum with
-        a matrix product in each term, becomes two kernels, the first of which stores these sums or products; any other
-        step is returned alone.
+        """Return the steps that replace `step` before its long sums are split: for a scatter that adds sums, or a sum
+        with a matrix product in each term, one kernel that stores these sums or products and one that uses them. Any
+        other step is returned alone.
         """
         if not isinstance(step, Kernel):
             return [step]
@@ -155,8 +155,8 @@ class _Stages:
 
     def with_stored_products(self, kernel: Kernel) -> list[Kernel]:
         """Split a sum over a matrix product, ``sum(b[i, k]*sum(A[i, j]*C[j, k], j), k)``, into two kernels: the first
-        stores the product and can be tiled, the second sums. Return the list of the two, or only `kernel` if there is
-        no such product.
+        stores the product and can be tiled, the second sums. Return both in a list, or only `kernel` if there is no
+        such product.
         """
         for number, loop in enumerate(kernel.body):
             if not isinstance(loop, Loop) or loop.step != 1 or loop.lows != (Bound(ZERO),) or len(loop.highs) > 1:
@@ -237,9 +237,11 @@ class _Stages:
         array: str,
         chunk: int = 1,
     ) -> tuple[Kernel, Kernel]:
-        """Split the long reduction ``outer``, statement ``number`` of the kernel's body, in two kernels (split-K): the
-        first computes ``count`` partial sums, the second adds them into ``array``. The iterations of the loop in
-        ``chosen`` are divided: partial sum p has the chunks p, p + count, ... of ``chunk`` iterations each.
+        """Split the long reduction ``outer`` of ``kernel`` into two kernels (split-K): the first computes ``count``
+        partial sums, the second adds them into ``array``. Return both.
+
+        ``outer`` is statement ``number`` of the kernel's body. The iterations of the loop in ``chosen`` are divided:
+        partial sum p has the chunks p, p + count, ... of ``chunk`` iterations each.
         """
         loop, start, before = chosen.loop, chosen.start, chosen.before
         shape, own = self.shapes[kernel.array], set(own_names(kernel))
@@ -251,8 +253,8 @@ class _Stages:
         first_of_chunk = unique(f"{loop.variable}_first", self.taken | own) if chunk > 1 else loop.variable
 
         def with_part_of_loop(statement: Statement, _: Around) -> tuple[Statement, ...]:
-            """Return `statement` restricted to the iterations of one partial sum, if it is the enclosing method's
-            ``loop``: every ``count``-th iteration, or every ``count``-th chunk of ``chunk`` iterations. Other
+            """Return `statement`, if it is the loop that the enclosing method splits, restricted to the iterations of
+            one partial sum: every ``count``-th iteration, or every ``count``-th chunk of ``chunk`` iterations. Other
             statements are unchanged.
             """
             if not isinstance(statement, Loop) or statement.variable != loop.variable:
@@ -429,9 +431,10 @@ def _chain(statement: Statement) -> list[Loop]:
 
 
 def rounds(loop: Loop, own: set[str], box: Mapping[str, Affine] | None = None) -> Affine | None:
-    """Return an upper bound of the number of iterations of `loop` that the host can compute without reading data. It
-    holds for all values of the axes in ``box`` (a dictionary to their extents), and contains no variable in `own`. None
-    if there is no bound.
+    """Return an upper bound of the number of iterations of `loop` that the host can compute without reading data; None
+    if there is none.
+
+    It holds for all values of the axes in ``box`` (a dictionary to their extents), and contains no variable in `own`.
     """
     loop = at_extremes(loop, box or {})
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:
@@ -460,8 +463,8 @@ def at_extremes(loop: Loop, box: Mapping[str, Affine]) -> Loop:
 
 
 def _at_extreme(bound: Bound, axis: str, extent: Affine, sign: int) -> Bound:
-    """Return the lower bound `bound` of a loop (an upper one for ``sign=-1``) at that end of the range of `axis`, 0 or
-    ``extent - 1``, which makes the loop longest.
+    """Return `bound`, the lower bound of a loop (the upper one for ``sign=-1``), with `axis` replaced by 0 or by
+    ``extent - 1``, whichever makes the loop longer.
     """
     if axis in bound.form.hidden():
         return bound

@@ -226,8 +226,8 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest (``sign`` 1) or least (-1) value of `form` over the rows and columns of a tile, as a form
-        in the first row and column. `form` is a bound of the summation loop, such as ``i + 1`` for row i.
+        """Return the greatest (``sign`` 1) or least (-1) value of `form`, a bound of the summation loop such as ``i +
+        1`` for row i, over the rows and columns of a tile, as a form in the first row and column.
         """
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
@@ -249,8 +249,8 @@ class _TileNest:
         return not {self.plan.row, self.plan.column}.isdisjoint(map(str, bound.form.atoms()))
 
     def sides(self) -> tuple[tuple[str, tuple[Load, ...]], ...]:
-        """Return ``((row axis, reads), (column axis, reads))`` of the product that is tiled: for the left and the right
-        operand, the axis of the result to which it belongs, and its reads.
+        """Return ``((row axis, reads), (column axis, reads))``: for the left and the right operand of the product that
+        is tiled, the axis of the result along which the operand varies, and its reads.
         """
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
@@ -293,9 +293,10 @@ class _TileNest:
         return If(tuple(inside), (Set(Load(name, (self.x,)), Load(load.array, tuple(index))),))
 
     def terms(self, term: Set, sums: Mapping[tuple[int, int], str]) -> Iterator[Statement]:
-        """Yield the statements by which a thread adds one term to each of its sums: it loads its entries of both tiles
-        into registers, and adds their products. ``term`` is the addition without tiles; ``sums`` maps pairs of row and
-        column numbers to the names of sums.
+        """Yield the statements by which a GPU thread adds one term to each of its sums: it loads its entries of both
+        tiles into registers, and adds their products.
+
+        ``term`` is the addition without tiles; ``sums`` maps pairs of row and column numbers to the names of sums.
         """
         values: dict[tuple[Load, int], Name] = {}
         for load, (name, axis) in self.tiles.items():

@@ -265,7 +265,9 @@ class IndexedBuilder:
         )
 
     def _build_entry(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the expression of ``part``, an entry of a declared tensor or of a comprehension."""
+        """Return the expression of ``part``, an entry such as ``A[i, j]`` of a declared tensor or of a comprehension.
+        Raise `ParseError` if ``part`` indexes anything else.
+        """
         read, *positions = part.children
         if read.kind == "name" and read.text in self.names.tensors:
             tensor: Any = self.names.tensors[read.text]
@@ -283,7 +285,7 @@ class IndexedBuilder:
         raise part.error("several values in parentheses occur only in ranges and in cases of Piecewise")
 
     def _build_signed(self, part: Tree, bound_indices: BoundIndices) -> Any:
-        """Return the expression of ``part``, an operand with a sign."""
+        """Return the expression of ``part``, an operand with a plus or minus sign."""
         value = self.number_of(part.children[0], bound_indices)
         return -value if part.text == "-" else value
 

@@ -32,8 +32,10 @@ class BinderLowering(LoweringBase):
         return self.binding(node, name, scripts, body, bound_indices)
 
     def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, bound_indices: BoundIndices) -> Tree:
-        """Return the tree of a reduction, such as "sum" (``name``), of ``body``. ``scripts`` are the subscript and
-        superscript of its operator, which give the indices and their ranges; errors refer to the position of ``node``.
+        """Return the tree of a reduction of ``body``, such as "sum" (``name``). ``scripts`` are the subscript and
+        superscript of its operator, which give the indices and their ranges.
+
+        Errors refer to the position of ``node``.
         """
         below = [part for part in scripts if part.kind == "subscript"]
         above = [part for part in scripts if part.kind == "superscript"]
@@ -121,6 +123,7 @@ class BinderLowering(LoweringBase):
 
     def is_comprehension(self, base: Tree, script: Tree) -> bool:
         """Return whether ``base`` in brackets with the subscript ``script``, as ``[x_i]_i``, defines a tensor.
+
         Otherwise it is an entry of the tensor in brackets: the subscript has no relation, and its letters do not occur
         in subscripts inside.
         """

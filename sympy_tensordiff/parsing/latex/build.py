@@ -46,8 +46,8 @@ class LatexBuilder(MatrixBuilder):
         return self.values[nodes[-1]]
 
     def _build_index(self, node: Tree) -> Any:
-        """Return the value of an index or size in a formula: its symbol or, if the formula counts this index from 1,
-        its symbol plus 1, since symbols of indices count from 0.
+        """Return the value of `node`, an index or size in a formula: its symbol or, if the formula counts this index
+        from 1, its symbol plus 1, since symbols of indices count from 0.
         """
         return indices(node.text) + self.formula.offset_of(node.text)
 

@@ -106,8 +106,10 @@ class LatexLowering(OperandLowering):
     _lower_open_argument = _lower_chain
 
     def sequence(self, node: Tree, items: Sequence[Tree], bound_indices: BoundIndices) -> Tree:
-        r"""Return the product of ``items``, which are written side by side. A ``/`` binds as tightly as this, ``\cdot``
-        and ``\times`` less tightly.
+        r"""Return the product of ``items``, operands that are written side by side in LaTeX, as a tree. A ``/`` binds
+        as tightly as this, ``\cdot`` and ``\times`` less tightly.
+
+        `node` is the tree that has these items.
         """
         segments: list[list[Tree]] = [[]]
         for item in self.words(items):

@@ -81,8 +81,10 @@ class LoweringBase:
         return lowered
 
     def offset_of(self, name: str) -> int:
-        """Return the number to add to the symbol of ``name`` to get its value in the text. Symbols of indices count
-        from 0, but indices in the text may count from 1: it is 0 or 1 for an index, and 0 for a size.
+        """Return the number to add to the symbol of ``name`` to get its value in the text: 0 or 1 for an index, and 0
+        for a size.
+
+        Symbols of indices count from 0, but indices in the text may count from 1.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 

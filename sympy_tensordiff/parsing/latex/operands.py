@@ -20,8 +20,8 @@ class OperandLowering(BinderLowering):
     """Converts operands with subscripts and superscripts: names, entries, powers, transposes and norms."""
 
     def _lower_bare(self, node: Tree, bound_indices: BoundIndices) -> Tree:
-        """Convert an operand with its subscripts and superscripts to the nodes of an entry, a power, a transpose and so
-        on.
+        """Convert a LaTeX operand with its subscripts and superscripts, such as ``A_{i j}^2``, to the node of an entry,
+        a power, a transpose and so on.
         """
         base, *scripts = node.children
         if base.kind == "braced" and len(base.children) == 1 and name_of(base.children[0]) is not None:

@@ -98,8 +98,8 @@ _WORD = re.compile(r"\w+")
 
 
 def read_matrix(text: str) -> ParsedExpression:
-    """Parse a matrix formula and return it as a `ParsedExpression`. The orders (number, vector or matrix) and sizes of
-    names that are not declared are inferred.
+    """Parse ``text``, a matrix formula, and return it as a `ParsedExpression`. The orders (number, vector or matrix)
+    and sizes of names that are not declared are inferred.
     """
     root = read(FORMULAS, text)
     nodes = bottom_up(root.body)
@@ -255,9 +255,10 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ``(orders, guessed)``, dictionaries from names to orders (number, vector or matrix). ``orders`` has the
-    most plausible order of each of ``names`` in the formula ``nodes``, ``guessed`` those for which another is
-    plausible, too. ``declared`` has orders that the user fixed; the other arguments are options.
+    """Return ``(orders, guessed)`` for a matrix formula: the most plausible order (number, vector or matrix) of each of
+    ``names``, and of these the orders for which another one is plausible, too.
+
+    ``nodes`` is the formula. ``declared`` has orders that the user fixed; the other arguments are options.
 
     ``inference`` is the class with the rules for shapes, ``is_numpy`` selects NumPy's operators instead of MATLAB's,
     ``tie_break`` decides between equally plausible orders, and ``capital_number`` is the penalty of a number with a
@@ -287,9 +288,10 @@ def _readings(
     inference: Inference,
     capital_number: int,
 ) -> list[Reading]:
-    """Return the guesses that make the formula ``nodes`` consistent, the most plausible first: whether each of
-    ``names`` is a number, vector or matrix. ``declared`` are known ones; a number with a capital letter costs
-    ``capital_number``. Raise `ParseError` if there is none.
+    """Return guesses of the order (number, vector or matrix) of each of ``names`` that make the formula ``nodes``
+    consistent, the most plausible first. Raise `ParseError` if there is none.
+
+    ``declared`` are known orders; a number with a capital letter costs ``capital_number``.
 
     ``inference`` has the rules for shapes.
     """

@@ -84,7 +84,7 @@ class MatrixBuilder:
         return self.apply_entrywise("abs", [value])
 
     def _build_tuple(self, node: Tree, *parts: Any) -> Any:
-        """Return 0, as a placeholder: sizes such as ``(n, m)`` have no value of their own."""
+        """Return 0 for `node`, a tuple of sizes such as ``(n, m)``, as a placeholder: it has no value of its own."""
         return S.Zero
 
     def _build_signed(self, node: Tree, value: Any) -> Any:
@@ -105,8 +105,8 @@ class MatrixBuilder:
         return self.operations.add(terms)
 
     def _build_product(self, node: Tree, *parts: Any) -> Any:
-        """Return the value of a chain of products and quotients. Whether ``*`` is a matrix product depends on the
-        shapes of both operands.
+        """Return the value of `node`, a chain of products and quotients; `parts` are the values of its operands.
+        Whether ``*`` is a matrix product depends on the shapes of both operands.
         """
         value, order = parts[0], self.orders[node.children[0]]
         for sign, part, operand in zip(node.tokens, parts[1:], node.children[1:], strict=True):

@@ -357,8 +357,8 @@ def integer_exponent(node: Tree) -> int | None:
 
 
 def axis_of_call(node: Tree) -> int | None:
-    """Return the axis, 0 or 1, that a call names by ``axis=``; None if it names none. Raise `ParseError` for any other
-    axis.
+    """Return the axis, 0 or 1, that the call `node` names by ``axis=``; None if it names none. Raise `ParseError` for
+    any other axis.
     """
     token = next((token for token in node.tokens if token.type == "AXIS"), None)
     if token is None:

@@ -364,9 +364,11 @@ class _IntegerIndices:
         return rebound(bound_indices, index, target), target
 
     def _captures(self, position: int, index: Any, target: Any, bound_indices: BoundIndices) -> bool:
-        """Return whether ``target``, the integer symbol that shall replace ``index`` in limit number ``position``,
-        needs another name. It does if ``target`` already occurs in the sum or replaces an outer index, or if a bound of
-        this or an outer limit contains ``index``.
+        """Return whether ``target``, the integer symbol that should replace ``index`` in limit number ``position`` of a
+        sum, needs another name.
+
+        It does if ``target`` already occurs in the sum or replaces an outer index, or if a bound of this or an outer
+        limit contains ``index``. ``bound_indices`` has the replacements of outer indices.
         """
         if target != index and target in symbols_in([self.expr]):
             return True

@@ -215,9 +215,10 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, convert: ConvertSubexpression, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, labels)`` of the einsum that is equal to `expr`, a product of matrices or arrays: its labelled
-    operands, and the labels of the result. New labels come from the iterator `labels`. Without ``sums``, an inner
-    matrix product or contraction is a single factor.
+    """Return ``(factors, labels)`` of `expr`, a product of matrices or arrays, written as an einsum: its labelled
+    operands, and the labels of the result. New labels come from the iterator `labels`.
+
+    Without ``sums``, an inner matrix product or contraction is a single factor.
     """
     if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):
         factors, axes = labelled(expr.arg, convert, labels, sums)

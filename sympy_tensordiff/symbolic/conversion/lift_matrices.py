@@ -216,7 +216,7 @@ def _diagonal_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
 
 
 def _diag_matrix(expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert SymPy's `DiagMatrix`, which has a given row or column vector on its diagonal."""
+    """Convert SymPy's `DiagMatrix`, the matrix with a given row or column vector on its diagonal, to an einsum."""
     tensor = convert(expr.args[0])
     rows, columns = shape_of(tensor)
     if rows == 1:

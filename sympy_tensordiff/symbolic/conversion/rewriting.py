@@ -273,8 +273,7 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """Convert ``expr`` to index notation (sums and comprehensions over entries), as far as its operations have such a
-    form. With ``keeps_sums``, an entry of a tensor is replaced by its formula only if sums in the formula are not
-    computed several times then.
+    form. With ``keeps_sums``, no sum is computed several times for this.
 
     The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
     adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which

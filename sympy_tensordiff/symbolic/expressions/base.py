@@ -199,8 +199,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return bool(super().has_free(*patterns))
 
     def count_ops(self, visual: Any = None) -> Any:
-        """Override `Expr.count_ops`, which counts a shared part at each occurrence; raise `UnsupportedError` if that
-        would take too long. ``visual`` is SymPy's option.
+        """Override `Expr.count_ops`, SymPy's number of operations: raise `UnsupportedError` if counting would take too
+        long, since SymPy counts a shared part at each occurrence. ``visual`` is SymPy's option.
         """
         depth.refuse_walk(self, "the number of operations")
         return super().count_ops(visual)

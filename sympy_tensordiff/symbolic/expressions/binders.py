@@ -175,9 +175,10 @@ class Binder(TensorNode):
         }
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        """SymPy's hook for `rewrite`: return the sum or comprehension with rewritten arguments, or unchanged if this
-        package cannot represent the result. If the target ``rule`` is a notation of this package, raise the error
-        instead. The other arguments are SymPy's.
+        """Rewrite a sum or comprehension by rewriting its arguments, as SymPy's hook for `rewrite`; return it unchanged
+        if this package cannot represent the result.
+
+        If the target ``rule`` is a notation of this package, raise the error instead. The other arguments are SymPy's.
         """
         if rule is ITE:
             return self  # what SymPy asks of conditions; the cases of numbers inside are none of them

@@ -29,11 +29,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def explained(function: Function, name: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> Function:
     """Return ``function`` wrapped so that a call that does not fit its signature raises an `ArgumentTypeError` with
-    advice, in place of Python's `TypeError`. ``name`` is the function's name in messages, ``hints`` the advice for each
-    missing argument.
+    advice, in place of Python's `TypeError`.
 
-    Errors raised inside of the function pass unchanged. The default of `name` is ``td.`` and the function's name;
-    `hints` maps names of arguments to advice.
+    ``name`` is the function's name in messages, by default ``td.`` and its name; ``hints`` maps names of arguments to
+    advice. Errors raised inside of the function pass unchanged.
     """
     name = name or f"td.{function.__name__}"
 

@@ -127,9 +127,11 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)`` for a recursive method ``answer`` without deep recursion. For a deep or large node, first
-    compute the results for all nodes inside, from the leaves up. They are stored under ``question``, a key for the
-    method and its arguments. ``below(node)`` gives the arguments to enter.
+    """Return ``answer(node)`` for a recursive method ``answer`` without deep recursion: for a deep or large node,
+    compute the results for all nodes inside first, from the leaves up.
+
+    They are stored under ``question``, a key for the method and its arguments. ``below(node)`` gives the arguments to
+    enter.
     """
     known = _passes.running.get(question)
     if known is None:

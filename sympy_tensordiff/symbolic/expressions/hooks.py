@@ -11,8 +11,8 @@ _EQUATIONS = "sympy_tensordiff.drawing.equations"
 
 
 class Hook:
-    """A function that one module calls and a module imported later sets by `register`, so that the first one need not
-    import the second.
+    """A function that can be called before it is defined: one module calls the hook, and a module imported later sets
+    the function by `register`, so that the first one need not import the second.
 
     The first call imports ``module``, which registers the function; without a module, or while that is imported, a
     call applies the default ``function``.

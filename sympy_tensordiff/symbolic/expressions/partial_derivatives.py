@@ -129,7 +129,7 @@ class Subs(sympy.Subs):
         return sympy.Subs(self.expr.xreplace(rule), bound, point)
 
     def _printed(self, printer: Any) -> Any:
-        """SymPy's hook for all printers: print the node in the form that `shown` returns."""
+        """Print the node in the form that `shown` returns, as SymPy's hook for all printers."""
         return printer._print(self.shown())
 
     _sympystr = _sympyrepr = _latex = _pretty = _printed
@@ -164,8 +164,9 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
     """Return the partial derivative of a function at the values ``args`` of its arguments, as a `Subs` of this module,
-    not SymPy's. ``known`` is ``(function, orders)``: the orders say how often it is differentiated with respect to each
-    argument.
+    not SymPy's.
+
+    ``known`` is ``(function, orders)``: the orders say how often it is differentiated with respect to each argument.
     """
     function, orders = known
     variables = _variables(len(args))
@@ -208,9 +209,10 @@ class _DistinctDerivatives(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether ``node``, a `Derivative` or `Subs` of SymPy's own, is or may become equal to another such node
-    with a different value, because two arguments are equal, now or after a substitution. With ``template``, any value
-    may replace its symbols.
+    """Return whether ``node``, a `Derivative` or `Subs` of SymPy's own, may become equal to another such node with a
+    different value, because two arguments are equal, now or after a substitution.
+
+    With ``template``, any value may replace its symbols.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)

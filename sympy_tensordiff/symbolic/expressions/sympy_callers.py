@@ -85,8 +85,8 @@ class CallerDependent:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Override `Basic.args`: return the arguments of the node. Some functions of SymPy, recognised by their call
-        frame, get the arguments that make their result correct, see `args_for_caller`.
+        """Return the arguments of the node, as `Basic.args` does. Some functions of SymPy, recognised by their call
+        frame, get other arguments that make their result correct, see `args_for_caller`.
         """
         caller = sys._getframe(1)
         return args_for_caller(self, caller) if id(caller.f_globals) in CALLER_MODULES else self._args
@@ -205,8 +205,8 @@ def caller_of(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether the traversal with the call frame ``walk`` was started by `Piecewise` code of SymPy that calls
-    ``atoms`` to collect conditions. SymPy would then try all combinations of these conditions.
+    """Return whether `Piecewise` code of SymPy started the traversal with the call frame ``walk``, to collect
+    conditions by ``atoms``. SymPy would then try all combinations of these conditions.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
@@ -258,8 +258,9 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 def means_one_argument(entry: Any, caller: FrameType) -> bool:
     """Return whether SymPy is about to differentiate a function with respect to one argument, ``entry``, although
-    another argument may be the same entry: x[p] in ``g(x[p], x[q])``, since q may equal p. The call frame `caller`
-    shows what SymPy is doing.
+    another argument may be the same entry, as x[p] in ``g(x[p], x[q])``, since q may equal p.
+
+    The call frame `caller` shows what SymPy is doing.
 
     Both may be the same entry, so that this would be another derivative; if the entry is not a variable for SymPy, it
     writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.

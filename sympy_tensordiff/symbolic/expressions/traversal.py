@@ -28,7 +28,7 @@ def parts(node: Any) -> tuple[Any, ...]:
 
 
 def native_parts(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of a node of SymPy's own; () for a node of this package."""
+    """Return the arguments of ``node`` if its class is one of SymPy's own; () for a node of this package."""
     return () if hasattr(node, "is_tensor_entry") or not isinstance(node, Basic) else node.args
 
 

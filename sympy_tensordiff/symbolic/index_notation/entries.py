@@ -158,8 +158,8 @@ class TensorExpr(TensorNode):
 
     @property
     def is_finite(self) -> bool:
-        """Return True: an entry counts as finite in SymPy. Inspects the calling frame, and raises `UnsupportedError` if
-        SymPy is about to use a whole tensor as a scalar.
+        """Return True, because SymPy should treat an entry as a finite number. Raise `UnsupportedError` if the calling
+        frame shows that SymPy is about to use a whole tensor as a scalar.
         """
         misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return True

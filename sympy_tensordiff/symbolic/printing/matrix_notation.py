@@ -38,11 +38,11 @@ MAX_TRANSPOSED_FACTORS = 2
 
 
 def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
-    """Return the printed form, as a tree, of the einsum of ``operands`` with the labels ``inputs`` and the result
-    labels ``output``: elementwise or matrix products where possible, such as ``A @ x``, else index notation.
-    ``extents`` has the extent of each label.
+    """Return the einsum of ``operands`` as a tree for printing: elementwise or matrix products where possible, such as
+    ``A @ x``, else index notation.
 
-    ``operands`` are the notations of the operands with the labels ``inputs``.
+    ``inputs`` are the labels of the operands, which are given in printed form, ``output`` those of the result;
+    ``extents`` has the extent of each label.
     """
     if any(isinstance(operand, Variant) for operand in operands):
         return in_forms(lambda *forms: einsum_notation(inputs, output, forms, extents), *operands)
@@ -280,8 +280,10 @@ class _Network:
         return Transposed(back) if count_transposes(back) + MAX_TRANSPOSED_FACTORS < count_transposes(there) else there
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """Return the matrix product, such as ``x.T @ A @ y``, that sums over all labels of ``component``: summed labels
-        connected by matrices. Its factors are those along the longest path. The component must not contain a cycle.
+        """Return the matrix product, such as ``x.T @ A @ y``, that sums over all labels of ``component``, summed labels
+        that matrices connect. Its factors are those along the longest path.
+
+        The component must not contain a cycle.
         """
         first = list(self._breadth_first(component[0]))[-1]
         last = list(self._breadth_first(first))[-1]

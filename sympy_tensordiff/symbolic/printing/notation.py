@@ -253,9 +253,10 @@ def product(
 
 
 def transposed(matrix: Any, *, by_terms: bool = True) -> Any:
-    """Return the printed form, as a tree, of a transposed matrix, with few transposes in it; `matrix` itself if its
-    form shows that it is symmetric. With ``by_terms``, sums are transposed term by term, which is wrong if a term is a
-    vector that broadcasting repeats.
+    """Return the transpose of ``matrix`` in printed form, as a tree with few transposes in it; `matrix` itself if its
+    form shows that it is symmetric.
+
+    With ``by_terms``, sums are transposed term by term, which is wrong if a term is a vector that broadcasting repeats.
     """
     match matrix:
         case Transposed(inner):
@@ -359,8 +360,9 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
 
 
 def _with_fewest_transposes(matrix: Any, moved: Any) -> Any:
-    """Return the transpose of ``matrix`` in the form with the fewest transposes: ``moved``, in which each term or
-    factor is transposed, or ``matrix.T``. If ``moved`` equals ``matrix``, which is then symmetric, return ``matrix``.
+    """Return the transpose of ``matrix`` in the form with fewer transposes: ``moved``, the given form in which each
+    term or factor is transposed, or ``matrix.T``. If ``moved`` equals ``matrix``, which is then symmetric, return
+    ``matrix``.
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix

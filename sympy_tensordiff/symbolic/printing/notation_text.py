@@ -118,7 +118,7 @@ class Writer:
         return self.printer._print(leaf.node)
 
     def write_sum(self, notation: Sum) -> Any:
-        """Return the written form of a sum: its terms, joined by plus and minus signs."""
+        """Return the printed form of ``notation``, a sum: its terms, joined by plus and minus signs."""
         parts: list[Any] = []
         for minus, term in notation.terms:
             parts += [" - " if minus else " + "] if parts else [self.minus] * minus
@@ -240,7 +240,7 @@ class TextWriter(Writer):
         return self.write_call(rest)
 
     def write_einsum(self, notation: Einsum) -> Any:
-        """Return the text of a contraction: a call of ``sum`` if it only sums over axes, else a call of
+        """Return the text of the contraction ``notation``: a call of ``sum`` if it only sums over axes, else a call of
         ``EinsumProduct``.
         """
         if (total := sum_of_axes(notation)) is not None:

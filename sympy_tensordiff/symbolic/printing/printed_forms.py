@@ -189,8 +189,10 @@ class ComprehensionForms(PrintedForms):
         return f"stack(({', '.join(shown_body(printer, part) for part in parts)}))"
 
     def latex(self, printer: Any) -> str:
-        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript. A stack of tensors
-        is a column vector of these. A part ``h[i]`` of a `MarkedVariable` has its leading indices as a subscript.
+        """Return the LaTeX of a comprehension: its body in brackets, with the ranges as a subscript.
+
+        A stack of tensors is a column vector of these. A part ``h[i]`` of a `MarkedVariable` has its leading indices as
+        a subscript.
         """
         refuse_unprintable(self.node, "LaTeX")
         this = unlabelled(self.node)
@@ -261,8 +263,8 @@ def shown_body(printer: Any, body: Any) -> Any:
 
 
 def in_latex(expr: Any) -> str:
-    """Return the LaTeX of any expression, arranged like the body of a sum: positive terms first, common numbers in
-    front.
+    """Return the LaTeX of the expression ``expr``, arranged like the body of a sum: positive terms first, common
+    numbers in front.
     """
     return str(shown_body(LatexPrinter(), expr))
 
@@ -419,8 +421,8 @@ def _as_variable(tensor: Any) -> Any:
 
 
 def _choices(body: Piecewise, index: Any, count: int) -> list[Any] | None:
-    """Return the values ``[a, b, c]`` of the ``body`` ``Piecewise((a, i < 1), (b, i < 2), (c, True))`` for an ``index``
-    with ``count`` values; None for another `Piecewise`.
+    """Return ``[a, b, c]`` if ``body`` is ``Piecewise((a, i < 1), (b, i < 2), (c, True))``, which lists the values for
+    each of the ``count`` values of ``index``, here i; None for another `Piecewise`.
     """
     *first, last = body.args
     is_ladder = len(body.args) == count and last.args[1] == S.true
@@ -447,8 +449,8 @@ def _terms(body: Any, index: Any, count: int) -> list[Any] | None:
 
 
 def leading_indices(tensor: Any) -> tuple[Any, ...]:
-    """Return the fixed leading indices of a comprehension that is a slice of a tensor symbol: ``(2,)`` if its entries
-    are those of ``A[2]``. Return () for any other comprehension.
+    """Return the fixed leading indices of the comprehension ``tensor`` if it is a slice of a tensor symbol: ``(2,)``
+    for the slice ``A[2]``. Return () for any other comprehension.
     """
     own, entry = tuple(tensor.indices), tensor.body
     if not own or not getattr(entry, "is_tensor_entry", False) or not entry.tensor.is_symbol:

@@ -65,8 +65,8 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor`` without its `axes` of extent 1, which exist only because it is computed with tensors of ones.
-    None if another operand has one of these axes, or for other tensors.
+    """Return ``tensor``, a product with tensors of ones, without these and without its `axes` of extent 1, to which
+    only they belong. None if another operand has one of these axes, or for other tensors.
     """
     if isinstance(tensor, EinsumProduct):
         gone = {tensor.output[axis] for axis in axes}

@@ -44,7 +44,7 @@ class ScanForms(PrintedForms):
         return formula if printer._print_level == 1 else rf"\left({formula}\right)"
 
     def pretty(self, printer: Any) -> Any:
-        """Return the text of `str` as the two-dimensional form of a scan."""
+        """Return the two-dimensional form in which SymPy prints a scan: one line, the text that `str` gives."""
         return prettyForm(str(self.node))
 
 
@@ -56,7 +56,7 @@ class ScanVariableForms(SymbolForms):
         return without_fresh_number(self.node.name)
 
     def constructor(self, printer: Any) -> str:
-        """Return the constructor call of a variable that a scan binds, for `srepr`."""
+        """Return the constructor call of a variable that a scan binds, as text for `srepr`."""
         return f"ScanVariable({self.node.name!r}, {printer._print(self.node.args[1])})"
 
 
@@ -184,9 +184,10 @@ def _formula(scan: Any, show: Any) -> str:
 
 
 def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], bool]:
-    """Return ``(LaTeX, lines, has_parts)`` of a scan (a recurrence over time): the LaTeX of its result, the lines that
-    define the names in it, and whether parts of the steps have names. New names avoid ``named`` and are added to it;
-    ``show(expr)`` prints an expression.
+    """Return ``(LaTeX, lines, has_parts)`` of ``scan``, a recurrence over time: the LaTeX of its result, the lines that
+    define the names in it, and whether parts of the steps have names.
+
+    New names avoid ``named`` and are added to it; ``show(expr)`` prints an expression.
     """
     time, before = show_time(scan), _time_before(scan)
     found, (value, *updates) = hooks.step_parts(scan.steps, False)

@@ -67,9 +67,10 @@ class TensorForms(PrintedForms):
     """The printed forms of an operation on tensors: matrix products if possible, else index notation."""
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the precedence of the printed form, by which SymPy's printers decide about parentheses. In LaTeX, a
-        product gets parentheses unless it is the last factor; ``caller`` is the stack frame that tells where it is
-        printed.
+        """Return the precedence of the printed form, by which SymPy's printers set parentheses. ``caller`` is the stack
+        frame that tells where it is printed.
+
+        In LaTeX, a product gets parentheses unless it is the last factor.
 
         SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@`` from
         the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
@@ -419,11 +420,11 @@ _NOTATIONS: dict[type, Callable[[Any], Any]] = {
 
 
 def choice_notation(body: Any, values: dict[Any, Any]) -> Choice | Indicator | None:
-    """Return the `Piecewise` `body` of an elementwise function as a tree that is printed as ``where(...)``. ``values``
-    maps the function's arguments to the trees of the operands. None if a value or condition contains anything else, or
-    if there is no last case without a condition.
+    """Return the `Piecewise` `body` of an elementwise function as a tree that is printed as ``where(...)``; None if it
+    has no such form. ``values`` maps the function's arguments to the trees of the operands.
 
-    ``values`` maps the arguments to the notations of the operands; 1 or 0 by one condition is an `Indicator`.
+    It has none if a value or condition contains anything else, or if there is no last case without a condition. A
+    `Piecewise` with the values 1 and 0 and one condition becomes an `Indicator`.
     """
     if not isinstance(body, Piecewise) or body.args[-1].cond is not S.true:
         return None

@@ -314,9 +314,10 @@ class _Call:
     def with_rows(
         self, updates: list[Any], outputs: list[Any] | None, length: Any
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return ``(updates, outputs)``, the step's expressions, with each read ``A[t]`` at the time ``t`` of the step
-        replaced by a variable for that row of ``A``, which becomes a sequence of the scan. ``length`` is the number of
-        steps.
+        """Return ``(updates, outputs)``, the expressions of a step, with each read ``A[t]`` at the step's time ``t``
+        replaced by a variable for that row of ``A``, which becomes a sequence of the scan.
+
+        ``length`` is the number of steps.
         """
         known = dict(zip([(sequence, None) for sequence in self.sequences], self.rows, strict=True))
         for entry in nodes_in([*updates, *(outputs or ())]):
@@ -360,8 +361,9 @@ def _is_data(sequence: Any) -> bool:
 
 
 def _read_row(entry: Any, time: Any, length: Any) -> tuple[Any, ...] | None:
-    """Return a key for the row that ``entry`` reads in the step at ``time``, equal for all reads of this row: ``(A,
+    """Return a key that is the same for all entries of the row that ``entry`` reads in the step at ``time``: ``(A,
     None)`` for ``A[t, j]``, and ``(A, idx[t], None)`` for ``A[idx[t], j]``. None if ``entry`` reads no such row.
+
     ``length`` is the number of steps.
     """
     if not isinstance(entry, TensorEntry) or type(entry.tensor) is not TensorSymbol or entry.tensor.dtype is not float:

@@ -129,8 +129,9 @@ class Scan(TensorOperation):
         cls, results: Sequence[tuple[Any, Any]], states: Any, sequences: Any, time: Any, length: Any, reverse: Any
     ) -> list[Any]:
         """Return one `Scan` for each ``(kind, value)`` in ``results``: several results of one recurrence (a loop over
-        time) with the given ``states`` and ``sequences``. The variable ``time`` has ``length`` values, in descending
-        order with ``reverse``. Wrong arguments raise the errors of `Scan`.
+        time) with the given ``states`` and ``sequences``. Wrong arguments raise the errors of `Scan`.
+
+        The variable ``time`` has ``length`` values, in descending order with ``reverse``.
         """
         kinds = [kind.name if isinstance(kind, Str) else kind for kind, _ in results]
         for kind in kinds:
@@ -171,8 +172,8 @@ class Scan(TensorOperation):
 
     @property
     def value(self) -> Any:
-        """Return the expression by which a step computes its contribution to the result. The expressions for the next
-        states are separate.
+        """Return the expression of the value of one step, from which the result is made: all values stacked, the last
+        one, or their sum. The new states have expressions of their own.
         """
         return self.args[1]
 

@@ -26,8 +26,8 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def over_indices(expr: Any) -> Any:
-    """Return an expression in which no scan depends on an index bound around it. Such a scan becomes an entry of one
-    scan over all values of the index. It is unchanged if the range of the index depends on other indices.
+    """Return ``expr`` with each scan that depends on an index bound around it replaced by an entry of one scan over all
+    values of the index. Unchanged if the range of the index depends on other indices.
     """
     return _OverIndices().run(expr, EMPTY)
 
@@ -55,9 +55,10 @@ class _OverIndices(Rewriting):
         return expr if body is expr.body else expr.func(body, *expr.limits)
 
     def visit_scan(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
-        """Return the scan (a recurrence over time) with rewritten arguments. If it contains indices that are bound in
-        ``bound_indices``, return instead an entry of one new scan, which computes the values for all values of these
-        indices.
+        """Return the scan (a recurrence over time) with rewritten arguments.
+
+        If it contains indices that are bound in ``bound_indices``, return instead an entry of one new scan, which
+        computes the values for all values of these indices.
         """
         found = sorted([pair for pair in bound_indices if pair[0] in expr.free_symbols], key=str)
         if not found:
@@ -83,9 +84,9 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return the tensor of the values of `expr` for all values of the batch indices, ``indices`` of the enclosing
-        function. ``front`` has pairs ``(index, extent)`` of the first axes of `expr`: these stay first, then come the
-        batch axes.
+        """Return the tensor of the values of `expr` for all values of the enclosing function's ``indices`` (the batch).
+
+        ``front`` has pairs ``(index, extent)`` of the first axes of `expr`: these stay first, then come the batch axes.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr

@@ -154,7 +154,7 @@ def logical_or(A: Any, B: Any) -> Any:
 
 @documented(_OF_CONDITIONS.format("A : Expr"))
 def logical_not(A: Any) -> Any:
-    """1 where a condition does not hold, 0 elsewhere, entry by entry; the derivative is 0.
+    """Return 1 where the condition ``A`` does not hold, 0 elsewhere, entry by entry; the derivative is 0.
 
     Examples
     --------

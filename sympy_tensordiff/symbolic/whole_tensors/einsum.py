@@ -391,6 +391,8 @@ def _product_with_ones(small: Any, large: Any) -> str:
 
 
 def named(position: int, expr: Any) -> str:
-    """Return what to call an operand in a message: its number ``position``, and its text if that is short."""
+    """Return how a message names the operand ``expr`` of a function: by its number ``position``, and by its text if
+    that is short.
+    """
     text = str(expr)
     return f"operand {position} ({text})" if len(text) <= 40 else f"operand {position}"

@@ -125,8 +125,8 @@ class TensorAdd(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the entry of this elementwise sum at which its operands have the entries ``values``: the sum of these
-        scalars.
+        """Return the sum of the scalars ``values``: the entry of this elementwise sum at which its operands have these
+        entries.
         """
         return Add(*values)
 

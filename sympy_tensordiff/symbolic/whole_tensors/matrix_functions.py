@@ -214,8 +214,8 @@ class TensorLogSumExp(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of the result: that of the tensor, the first argument, without the summed axes, which are
-        the second.
+        """Return the shape of the log-sum-exp: that of the tensor, the first argument, without the summed axes, which
+        are the second argument.
         """
         gone = {int(axis) for axis in args[1].args}
         return tuple(extent for axis, extent in enumerate(shape_of(args[0])) if axis not in gone)
@@ -224,7 +224,7 @@ class TensorLogSumExp(TensorOperation):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Return the axes that are summed over."""
+        """Return the axes over which the log-sum-exp sums, in ascending order."""
         return tuple(map(int, self.args[1].args))
 
     @property
@@ -253,10 +253,10 @@ def checked_axis(axis: Any, tensor: Any, owner: str) -> int:
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
-    """Return the numbers from 0 on of ``axes``, which may be negative; None means all axes. Raise `ShapeError`, which
-    names the function ``owner``, if `tensor` does not have one of them.
+    """Return ``axes`` as numbers that count from 0: a negative axis counts from the end, None means all axes. Raise
+    `ShapeError`, which names the function ``owner``, if `tensor` lacks one of them.
 
-    Raises `ShapeError` if there is no such axis or one is named twice.
+    It is also raised if an axis is named twice.
     """
     rank = len(shape_of(tensor))
     if axes is None:

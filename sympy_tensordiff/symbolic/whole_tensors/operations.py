@@ -43,7 +43,7 @@ class TensorOperation(TensorExpr):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """Return the node with these arguments, without checking them; the shape is computed."""
+        """Return the node of this class with the arguments ``args``, without checking them; its shape is computed."""
         return cls._of_shape(args, cls._inferred(*args))
 
     @classmethod

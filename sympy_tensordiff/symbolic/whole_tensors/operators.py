@@ -223,7 +223,8 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
 
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
         """Return the result of the operator that the enclosing function defines, such as ``*``, for ``self`` and
-        ``other``. If there is a third argument, the modulus of ``pow``, or no tensor, SymPy's own method is called.
+        ``other``. If neither is a tensor, or if there is a third argument (the modulus of ``pow``), SymPy's own method
+        computes it.
         """
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
@@ -339,7 +340,8 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
 
     def entry(*at: Expr) -> Any:
         """Return the entry of the slice at the indices ``at``: for ``B = A[2:, 1]``, ``B[i]`` is ``A[i + 2, 1]``.
-        ``places`` of the enclosing function has the start, step and axis of each slice, or an index.
+
+        ``places``, of the enclosing function, has the start, step and axis of each slice, or an index.
         """
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return inline_entry(tensor, TensorEntry(tensor, *full).indices)

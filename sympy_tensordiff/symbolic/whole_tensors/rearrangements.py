@@ -196,9 +196,8 @@ def flip(A: Expression, axis: Any = None) -> Any:
     turned, shape = checked_axes(axis, A, "flip"), shape_of(A)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of the flipped tensor at ``indices``: the entry of ``A`` with ``n - 1 - k`` in place of each
-        index ``k`` of a flipped axis of length ``n``. The numbers of flipped axes are in ``turned`` of the enclosing
-        function.
+        """Return the entry of the flipped tensor at ``indices``: that of the enclosing function's ``A`` with ``n - 1 -
+        k`` in place of the index ``k`` of each flipped axis, of length ``n``. The flipped axes are in ``turned``.
         """
         return inline_entry(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
 
@@ -326,7 +325,9 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
 
     def entry(*at: Expr) -> Any:
         """Return the entry of the padded tensor at the indices ``at``: an entry of ``A``, or ``constant_values`` in the
-        padding. ``pairs`` of the enclosing function has the widths of the padding before and behind each axis.
+        padding.
+
+        ``pairs``, of the enclosing function, has the widths of the padding before and behind each axis.
         """
         places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]
         bounds = [

@@ -89,7 +89,7 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """``log(sum(exp(A)))`` over all axes or some, without overflow.
+    """Return ``log(sum(exp(A)))`` over all axes or some, without overflow.
 
     Examples
     --------
@@ -311,8 +311,8 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
         last = shape_of(A)[along] - 1
 
         def entry_at(index: Expr) -> Expr:
-            """Return the entry of the enclosing function's tensor ``A`` at ``index`` along the reduced axis, and at the
-            enclosing ``indices`` along the other axes.
+            """Return the entry of the tensor ``A`` at ``index`` along the axis that is reduced, and at ``indices``
+            along the other axes. ``A`` and ``indices`` belong to the enclosing function.
             """
             result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result

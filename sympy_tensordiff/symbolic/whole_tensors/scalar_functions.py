@@ -302,7 +302,9 @@ class xlogy(Function):  # noqa: N801
 
     @classmethod
     def eval(cls, x: Any, y: Any) -> Any:
-        """SymPy's hook for evaluation: return 0 for ``x = 0`` or ``y = 1``, a value for two numbers, else None."""
+        """Override SymPy's evaluation of ``xlogy(x, y)``, which is ``x*log(y)``: return 0 for ``x = 0`` or ``y = 1``, a
+        value for two numbers, else None.
+        """
         if x.is_zero or y is S.One:
             return S.Zero
         return x * sympy.log(y) if x.is_number and y.is_number else None
