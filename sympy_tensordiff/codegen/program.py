@@ -416,8 +416,8 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return `definitions` with the scalar results last, except those that another array reads. Their code can then use
-    the arrays that other results need in any case.
+    """Return `definitions` with the scalars among the results ``results`` last, unless another array reads them. Their
+    code can then reuse the arrays that other results store.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.

@@ -180,8 +180,9 @@ def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
     """
 
     def rewritten(node: Expr) -> Expr:
-        """Return a product over an index as ``exp`` of a sum of logarithms if its factors are positive, and ``Abs(a)``
-        without `Abs` if the sign of a is known; else ``node``. The enclosing function's ``signs`` proves signs.
+        """Return `node` in a form whose convexity is simpler to prove: a product over an index with positive factors as
+        ``exp`` of a sum of logarithms, and ``Abs(a)`` as ``a`` or ``-a`` if the sign of ``a`` is known. Other nodes are
+        unchanged.
         """
         inner, sign = node.args[0], signs.of(node.args[0])
         if isinstance(node, IndexedProduct):

@@ -146,9 +146,10 @@ def _candidate_forms(
 
 
 def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> GramForm | None:
-    """Return the second derivative, along `directions`, of a summed `product` of three variable entries `ends`, such as
-    ``A[i,j]*A[j,k]*A[k,i]``, as a `GramForm`: it is nonnegative if its weight is and its ``middle_matrices`` are
-    positive definite. None for any other product.
+    """Return the second derivative, along `directions`, of a summed `product` with three variable factors `ends`, such
+    as ``A[i,j]*A[j,k]*A[k,i]``, as a quadratic form. None if it cannot be written as one.
+
+    It is nonnegative if its weight is and its ``middle_matrices`` are positive definite.
 
     ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
     """

@@ -76,8 +76,9 @@ class Differentiation:
         return other
 
     def states_of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
-        """Return one `Differentiation` for each of `nodes`, derivatives of this expression that will be differentiated
-        again. They assume that the value of this expression is finite, which saves guards against ``0*nan``.
+        """Return one `Differentiation` for each of `nodes`, which are derivatives of this expression that will be
+        differentiated again. It assumes that the value of this expression is finite, which saves guards against
+        ``0*nan``.
         """
         values = self.root, self.simplified(self.root)
         states = [self.of(node) for node in nodes]

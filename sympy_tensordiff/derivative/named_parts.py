@@ -199,8 +199,8 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
 
 
 def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
-    """Return the constraints ``0 <= p < n`` on each of the free `indices` that is used as an index ``x[p]`` in the
-    expressions `roots`. An index of axes with different lengths gets none.
+    """Return the constraints ``0 <= p < n`` for each of the free `indices` ``p`` that indexes an axis of length ``n``
+    in `roots`, as in ``x[p]``. There is none for an index of axes with different lengths.
     """
     extents: dict[int, set[Affine]] = {}
     for node in reachable(*roots):

@@ -367,8 +367,8 @@ def _is_never_zero(factor: Node) -> bool:
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Return whether ``u**exponent``, in the derivative of a power, may be infinite at ``u = 0`` while the power is
-    finite there: true for ``u**(-1/2)``, which comes from ``sqrt(u)``, but false for ``u**(-2)``, which comes from
-    ``1/u``. An exponent that is not constant counts as true.
+    """Return whether ``u**exponent``, a factor in the derivative of a power, may be infinite at ``u = 0`` although the
+    power itself is finite there: true for ``u**(-1/2)``, from ``sqrt(u)``; false for ``u**(-2)``, from ``1/u``; true if
+    ``exponent`` is not constant.
     """
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

@@ -427,8 +427,8 @@ class _Adjoint:
 
 
 class _Backwards:
-    """The time variable, length and direction of the scan that computes a pullback. It runs opposite to the scan that
-    is differentiated.
+    """The time variable, length and direction (``reverse``) of the scan that computes a pullback: it runs opposite to
+    the scan that is differentiated.
     """
 
     def __init__(self, time: Any, length: Any, reverse: bool) -> None:

@@ -316,9 +316,10 @@ class Order(NamedTuple):
 
 
 def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
-    """Return orders of pairwise products that evaluate an einsum in the fewest operations: one order, followed by
-    equally cheap ones that start with a different product over a summed label. ``inputs`` are the labels of the
-    operands, ``output`` those of the result.
+    """Return orders of pairwise products that evaluate an einsum in the fewest operations; ``inputs`` are the labels of
+    its operands, ``output`` those of its result.
+
+    After the first one come equally cheap orders that start with a different product over a summed label.
 
     Results are cached.
     """

@@ -342,8 +342,8 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [tensors[-1]], output, extents)
 
     def order_with_small_products(self, orders: Sequence[Order], extents: Extents) -> Order:
-        """Return the first of `orders`, the orders of multiplication of a product. If it makes an array that grows
-        faster than all stored arrays, prefer the first order without such an array that takes exactly as much work.
+        """Return the first of `orders`, the orders in which a product can be multiplied. If it makes an array that
+        grows faster than all stored arrays, return the first equally cheap order that makes none, if there is one.
 
         Where ``A @ B`` is computed for a function, ``B @ A @ C`` is ``B @ (A @ C)`` with a result of its shape.
         """

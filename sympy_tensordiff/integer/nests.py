@@ -193,8 +193,8 @@ def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Vari
 
 
 def _innermost_selector(row: Constraint, variables: Sequence[Variable]) -> Variable | None:
-    """Return the innermost of the loop ``variables`` in `row`, if it occurs in the index of a tensor entry, as ``j`` in
-    ``i <= p[j]``; else None.
+    """Return the innermost of the loop ``variables`` that occur in the constraint `row` if it is used there as an index
+    of a tensor entry, as ``j`` in ``i <= p[j]``; else None. ``variables`` are in order, outermost first.
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None

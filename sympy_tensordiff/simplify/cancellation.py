@@ -439,8 +439,8 @@ class _Rewriter:
         return None if found is whole or _calls(found) > _calls(node) + 1 else found
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return the addition `node` with three of its `terms` that add up to ``c*log(cosh(u))``, ``c*softplus(2*u) -
-        c*u - c*log(2)``, replaced by a form that is accurate near 0, too; None without such terms.
+        """Replace three `terms` of the addition `node` that add up to ``c*log(cosh(u))``, which are ``c*softplus(2*u) -
+        c*u - c*log(2)``, by a form that is also accurate near ``u = 0``. Return None if there are no such terms.
 
         With ``m = min(abs(u), 30)`` it is ``abs(u) - m + log(cosh(m))``, and ``cosh(m) - 1`` is
         ``expm1(m)**2/(2*exp(m))``.

@@ -274,8 +274,9 @@ def _arguments(body: Expr) -> Iterator[Any]:
 def _of_argument(argument: Any, slope: Any, is_symbolic: bool) -> Any:
     """Return a bound of the error that the rounding of ``argument`` causes in a result, in units of the roundoff:
     ``abs(slope*argument)``, summed over the entries of a tensor. ``slope`` is the derivative of the result with respect
-    to ``argument``; unless ``is_symbolic``, the bound is 0 where the slope is 0, even if ``argument`` is infinite
-    there.
+    to ``argument``.
+
+    Unless ``is_symbolic``, the bound is 0 where the slope is 0, even if ``argument`` is infinite there.
     """
     if not isinstance(argument, TensorExpr) or not argument.rank:
         return magnified(1, slope, sympy.Abs(argument), is_symbolic)

@@ -231,9 +231,10 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum in which all factors that vary along the same dimensions form one operand; the library
-        chooses the order of its products. None if it has fewer than `fewest` operands, or if an operand would be a
-        large temporary.
+        """Return the sum of products as an einsum in which all factors that vary along the same dimensions form one
+        operand. None if it has fewer than `fewest` operands, or if an operand would be a large temporary.
+
+        The library chooses the order of the products.
 
         A temporary is large if it is larger than what it is computed from, and than the other operands.
         """
@@ -331,7 +332,9 @@ class _SumOfProducts:
         return sorted(dims, key=lambda dim: operand.is_computed and not dim.is_short)
 
     def _array(self, operand: FactorGroup, order: Sequence[Span]) -> str:
-        """Return the text of an operand, as an array with the axes ``order``."""
+        """Return the array expression for the product of the factors in ``operand``, as an array with the axes
+        ``order``.
+        """
         with self.values.inside(self.frame._replace(lanes=Lanes(tuple(order), self.frame.lanes.images))):
             return self.values.scalar(product_of(operand.factors))
 

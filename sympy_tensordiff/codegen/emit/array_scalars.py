@@ -48,7 +48,7 @@ _INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class PrintingContext(NamedTuple):
-    """The context in which a statement is printed as array code: the vectorised dimensions (``lanes``), the mask of
+    """The context in which a statement is printed as array code: its vectorised dimensions (``lanes``), the mask of
     entries whose values count, the block of text to append to, and the constraints that hold.
 
     ``known`` are conditions on Python integers, ``context`` conditions that hold in each lane, and ``mask`` is a

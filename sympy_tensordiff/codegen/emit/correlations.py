@@ -205,14 +205,14 @@ class _TiledCorrelation:
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the C text of the offset in memory at which the tile of a block begins in the array that `view`
-            reads: that of the entry with 0 for the loop variables in ``zero``.
+            """Return the C text of a memory offset: the position, in the array that `view` reads, of the entry that is
+            read when the loop variables within the tile are 0. The tile begins there.
             """
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def stride_text(view: Load, label: str) -> str:
-            """Return the text of the stride of the index ``label`` in the array that `view` reads: how many entries the
-            read moves on if the index grows by 1. ``strides`` of the enclosing function has the strides of arrays.
+            """Return the C text of the stride of the loop index ``label`` in the array that `view` reads: the change of
+            the memory offset when the index grows by 1.
             """
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 

@@ -178,9 +178,11 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return self.new(f"icmp ne {kind} {value}, 0" if kind == "i64" else f"fcmp une {kind} {value}, 0.0")
 
     def is_computed_unconditionally(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> bool:
-        """Return whether to compute ``value if condition else otherwise`` without a branch: then LLVM can vectorise the
-        loop. All parts of the three must be safe to compute in all iterations (`is_total`). Also, the condition must be
-        true in nearly all iterations, or compare data and choose between few products and additions.
+        """Return whether to compute both branches of ``value if condition else otherwise`` and select, so that LLVM can
+        vectorise the loop.
+
+        Both branches must be safe to compute in all iterations (`is_total`). Also, the condition must be nearly always
+        true, with a number or name as ``otherwise``, or compare data, with few cheap operations in the branches.
 
         Behind a branch, LLVM would need masked reads, and most often decides against vectors: sums over triples of
         atoms take 0.4 of the time, the sum of ``x[i]`` where ``m[i] > 0`` a tenth.

@@ -371,8 +371,8 @@ class Exponentials:
         return instance(self.graph, term, [v for v in variables if v in term.free], node) is not None
 
     def _share(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` with each share, a term divided by the sum that contains it, as ``exp(u -
-        m)/sum(exp(v - m))``. A share is at most 1, so that the other factors can be rewritten one by one.
+        """Rewrite the product `node` without overflow: a quotient of a term by the sum that contains it, such as
+        ``exp(u)/sum(exp(v))``, becomes ``exp(u - m)/sum(exp(v - m))``. The other factors are then rewritten one by one.
         """
         factors = yield from in_turn(map(self.scaled, node.args))
         shared = self._shared(self._multiplied(factors).shift)

@@ -202,8 +202,11 @@ class LoopArrays:
         return self.choice_by_cases(cases, facts, nonzero)
 
     def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return one node that equals ``cases[rows]`` wherever the constraints `rows` hold. None if the cases may not
-        cover all points at which `facts` hold and the forms `nonzero` are not 0.
+        """Combine `cases`, a dictionary from constraints to nodes, to one node that equals ``cases[rows]`` wherever the
+        constraints ``rows`` hold.
+
+        Return None unless the cases are known to cover all points at which the constraints `facts` hold and the forms
+        `nonzero` are not 0.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []

@@ -377,8 +377,8 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a hashable key of the range of the sum `node`, the same for ranges that differ in names of indices
-        only.
+        """Return a hashable key of the index range of the sum `node`; ranges that differ only in the names of indices
+        have equal keys.
         """
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}

@@ -112,8 +112,8 @@ def common_scale(
 
 
 class ScaleChoices:
-    """Selects by which exponent a sum of exponentials is scaled so that it does not overflow: by the greatest one of
-    all terms if the exponents are close together, else by the greatest one of the selected terms.
+    """Rewrites sums of exponentials over selected terms so that they do not overflow: the exponents are reduced by the
+    maximum of all terms if all exponents are close together, else by that of the selected terms.
 
     The selects are moved out of outer sums, and so are the exponentials on whose indices they do not depend.
     """

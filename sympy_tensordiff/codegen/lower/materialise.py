@@ -269,8 +269,9 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the arrays that the library call for `node` reads: its arguments, but the matrix ``A`` in place of an
-    ``inv(A)`` that is solved with, and for a determinant its matrix. Return None if no library computes `node`.
+    """Return the nodes that the library call for `node` reads, or None if no library computes `node`: its arguments,
+    but the matrix ``A`` in place of ``inv(A)`` in a product that is computed by solving, and the matrix of a
+    determinant.
     """
     if node.op in ("inv", "cof", "lse", "scan"):
         return node.args

@@ -148,9 +148,10 @@ def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _sorted_by_selection(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as one sum for each equation, such as ``p[k] == i``, by which entries of integer arrays
-    select its terms. Costly functions that do not depend on summed indices are factors in front. Other nodes are
-    unchanged.
+    """Split the sum `node` into one sum for each equation that selects terms by entries of integer arrays, such as
+    ``p[k] == i``, and return the total. Other nodes are unchanged.
+
+    Costly factors that do not depend on summed indices are moved in front of their sum.
     """
     if node.op != "sum":
         return node

@@ -120,8 +120,9 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def _results_without_copies(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
-    """Return ``{array: result}`` for those of `arrays` that only transpose or scale the result of a library call, if
-    nothing else below ``roots`` uses the result. The call can then fill the array directly, without a copy.
+    """Return a dictionary from those of `arrays` that only transpose or scale the result of a library call to this
+    result. The call can then fill the array directly, without a copy. Results with other uses below ``roots`` are left
+    out.
     """
     uses = Counter(roots)
     for part in reachable(*roots):

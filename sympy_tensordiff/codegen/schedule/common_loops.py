@@ -99,9 +99,11 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return statements that replace the nested loops `earlier` and `later` and the statements ``between`` them: one
-    outer loop, in which inner loops that compute the same costly value are joined. None if this would change results or
-    joins none. ``lengths`` maps names of axis lengths to forms, ``fresh`` returns new names.
+    """Join inner loops of the nested loops `earlier` and `later` that compute the same costly value. Return the
+    statements of the joined nest, which also replace the statements ``between`` them; None if this would change results
+    or joins no loops.
+
+    ``lengths`` maps names of axis lengths to forms; ``fresh`` returns new names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -194,9 +196,11 @@ def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop
 
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
-    """Return whether two loops can be joined: each iteration then runs the body of `earlier`, which sets entries by the
-    statements ``stores``, before that of `later`. `later` may read such an entry only in the same iteration, and may
-    not change anything that `earlier` uses.
+    """Return whether the loops `earlier` and `later` can be joined to one that runs both bodies in each iteration,
+    without changing results.
+
+    `later` may read an entry that the statements ``stores`` of `earlier` set only in the same iteration, and may not
+    change anything that `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False

@@ -80,9 +80,10 @@ def block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the recurrence `step` in a form in which blocks of threads can run its loop over time. None if a step
-    calls a library or needs an amount of memory that changes with the time. Unlike `block_loop`, accept steps known to
-    be large.
+    """Convert the recurrence `step` so that blocks of GPU threads can run its loop over time. Return None if a step
+    calls a library or needs an amount of memory that changes with the time.
+
+    Unlike `block_loop`, accept steps known to be large.
     """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:

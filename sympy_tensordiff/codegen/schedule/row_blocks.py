@@ -41,9 +41,10 @@ class RowBlocks(NamedTuple):
 
 
 def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
-    """Return the program with kernels over the same rows, such as the sums and entries of a softmax, joined to single
-    GPU launches, with a block of threads for each row. The result also has the loops that these threads share. Kernels
-    that fill arrays in ``excluded`` are not joined.
+    """Join GPU kernels over the same rows, such as those for the sums and the entries of a softmax, to single launches
+    with one block of threads for each row. Return the new program and the loops that the threads share.
+
+    Kernels that fill arrays in ``excluded`` are not joined.
 
     Law: every result is the same.
     """

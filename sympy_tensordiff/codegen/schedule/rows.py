@@ -55,8 +55,9 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
     """Return ``(loop, lower bounds, upper bounds)`` for interchanging `loop` with the loop over `axis` around it:
-    `loop` with bounds that do not depend on the axis, and bounds of the axis inside of it, ``i >= j`` for ``j <= i``.
-    None if the bounds cannot be solved for `axis`.
+    `loop` without its bounds that depend on `axis`, and these bounds solved for `axis`, ``i >= j`` for ``j <= i``.
+
+    None if a bound cannot be solved for `axis`, or if `loop` would have no lower or no upper bound.
     """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
     ends: tuple[list[Bound], list[Bound]] = [], []

@@ -342,9 +342,10 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return a dictionary from axes to their sizes, one for each group of equally long axes, as far as the formula
-    states the sizes or the largest value of an index implies them. The key is the axis that represents the group. Raise
-    `ParseError` if sizes contradict each other.
+    """Return the sizes of axes that a LaTeX formula states or implies (by the largest value of an index), as a
+    dictionary from axes to sizes.
+
+    The key is the axis that represents a group of equally long axes. Raise `ParseError` if sizes contradict each other.
     """
     assert shapes.unified is not None
     root = shapes.unified.root

@@ -256,8 +256,8 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_einsum(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of an einsum of two operands with the axes ``left`` and ``right``; axes with the same letter
-        become equally long.
+        """Return the axes of the result of the parsed ``einsum`` call `node`, whose two operands have the axes ``left``
+        and ``right``. Record that axes with the same letter are equally long.
         """
         inputs, _, output = node.text.partition("->")
         letters: dict[str, int] = {}

@@ -236,9 +236,11 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
-    """Return a dictionary from the symbols in ``found``, pairs of a symbol and its definition, to variables printed as
-    new letters. If the definition changes with the time of ``scan``, the letter has the subscript ``time``. ``named``
-    are the letters in use, to which new ones are added. ``show(expr)`` prints an expression.
+    """Choose letters for `found`, pairs of a symbol and its definition that are printed apart from the formula of
+    ``scan``. Return a dictionary from these symbols to the printed letters.
+
+    If the definition changes with the time of ``scan``, the letter has the subscript ``time``. ``named`` are the
+    letters in use, to which new ones are added. ``show(expr)`` prints an expression.
     """
     symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
     taken = {show(symbol)[:1] for symbol in symbols}

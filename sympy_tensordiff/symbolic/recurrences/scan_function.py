@@ -396,8 +396,8 @@ def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
 
 
 class _Rows(Rewriting):
-    """The traversal of a recurrence's step that replaces rows of sequences at the current ``time``, ``A[t]`` or
-    ``A[idx[t]]``, by the variables to which ``known`` maps them.
+    """Rewrites the step of a recurrence: reads of a sequence's row at the current ``time``, ``A[t]`` or ``A[idx[t]]``,
+    become the variables to which ``known`` maps these rows.
     """
 
     def __init__(self, time: Any, length: Any, known: Mapping[Any, Any]) -> None:
