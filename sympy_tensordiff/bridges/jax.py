@@ -199,8 +199,8 @@ def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[An
 
 
 def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    """JAX rule for tracing: return the shapes and types of the results of the operator ``f``, given abstract ``values``
-    of the arrays and the ``integers`` among its arguments.
+    """JAX rule for tracing: return the shapes and types of the results of the operator ``f`` for the abstract arrays
+    ``values``. ``integers`` are the values of its integer arguments.
     """
     shapes = f.shapes(merge_arguments(f.function, [v.shape for v in values], integers))
     types = [v.dtype for v in values if v.dtype in (np.float32, np.float64)]

@@ -80,9 +80,11 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, cotangent)`` for each operand of a product that depends on a variable (``is_active``). Its
-    cotangent is `known`, the cotangent of the product, times all other operands. `outer` are the labels of the leading
-    axes of cotangents, ``extents`` maps labels to extents. With `certain`, all operands are finite.
+    """Yield ``(operand, cotangent)`` for each of the ``operands`` of a product that depends on a variable: its
+    cotangent is `known`, the cotangent of the product, times all other operands.
+
+    ``is_active`` says whether an operand depends on a variable. `outer` are the labels of the leading axes of
+    cotangents, ``extents`` maps labels to extents. With `certain`, all operands are known to be finite.
 
     Partial products are shared, so that the work is linear in the number of operands.
     """

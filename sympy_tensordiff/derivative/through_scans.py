@@ -36,8 +36,10 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables`, None for zero. `pairs` are values, which may contain scans (loops over
-    time), with their cotangents. `known` maps expressions to variables that replace them in the results.
+    """Return the cotangents of `variables` in a reverse sweep from `pairs`, each a value and its cotangent; None for a
+    cotangent that is zero. The values may contain scans, which are loops over time.
+
+    `known` maps expressions to variables that replace them in the results.
     """
     found: Found = {}
     for value, cotangent in pairs:

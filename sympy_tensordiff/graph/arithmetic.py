@@ -350,8 +350,9 @@ class Arithmetic(NodeTable):
         return [case for case in cases if case is not self.zero]
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
-        """Return ``value`` for the case that ``condition`` is true (``position`` 1) or false (2): each select on this
-        condition that is the value itself, a term or a factor of it, is replaced by the branch at ``position``.
+        """Simplify ``value`` under the assumption that ``condition`` is true (``position`` 1) or false (2): selects on
+        this condition are replaced by the branch at ``position``. Only ``value`` itself and its terms and factors are
+        examined.
         """
 
         def taken_branch(node: Node) -> Node:

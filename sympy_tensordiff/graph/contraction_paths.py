@@ -342,9 +342,11 @@ TIE = 1.001
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the best orders to multiply operands with the labels ``inputs`` to a result with the labels ``output``:
-    the cheapest one, then those of nearly equal cost that start with another product. ``sizes_of_labels`` has pairs
-    ``(label, size)``. The arguments are hashable, so that results can be cached.
+    """Return the best orders of pairwise products for an einsum with the operand labels ``inputs`` and the result
+    labels ``output``: the cheapest one, then those of (nearly) equal cost that start with another product over a summed
+    label.
+
+    ``sizes_of_labels`` has pairs ``(label, size)``. The arguments are hashable, so that results can be cached.
     """
     sizes = dict(sizes_of_labels)
 

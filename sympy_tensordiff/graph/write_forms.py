@@ -156,8 +156,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, bound_symbols: BoundSymbols) -> tuple[int, int]:
-        """Return the term of `form`, as ``(variable, coefficient)``, that stands alone on the left when a constraint is
-        printed: that of the outermost bound index, else of a free index, else of a size.
+        """Return the term of `form`, as ``(variable, coefficient)``, that is printed alone on the left of a constraint:
+        that of the outermost bound index, else of a free index, else of a size.
         """
         bound, limits = {v: n for n, (v, _) in enumerate(bound_symbols)}, self.reader.limits
 

@@ -38,7 +38,8 @@ class IndexProduct(Compound):
         return tuple(map(Affine.variable, self.factors))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the product of the factors with variables replaced by ``mapping``; None if no factor changes."""
+        """Return the product with the variables in its factors replaced as ``mapping`` says; None if no factor changes.
+        """
         forms = [form.substitute(mapping) for form in self.forms()]
         if all(form.terms == ((f, 1),) and not form.constant for form, f in zip(forms, self.factors, strict=True)):
             return None

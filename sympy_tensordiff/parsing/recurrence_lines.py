@@ -306,9 +306,11 @@ class Lines:
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Parse `text` outside of the lines for one time step: a state without a time is the tensor of its values at
-        all times, and a state at its last time is its last value. ``rest`` are the indices of the entry that the text
-        defines (None: none), and ``letter`` is the name of a time variable in it.
+        """Parse `text`, an expression outside of the lines for one time step. In it, a state without a time is the
+        tensor of its values at all times, and a state at its last time is its last value.
+
+        ``rest`` are the indices of the entry that the text defines (None: none); ``letter`` is the name of a time
+        variable in it.
         """
 
         def replaced(match: re.Match[str]) -> str:

@@ -183,8 +183,8 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node`, a product, maximum or minimum over a range, with tighter bounds, in which each index is
-        bounded by outer indices only, and with its body simplified by them.
+        """Simplify `node`, a product, maximum or minimum over a range: give it tighter bounds, in which each index is
+        bounded by outer indices only, and simplify its body by them.
         """
         graph = self.graph
         variables, rows, body = graph.open_shared(node, atoms_in(facts))

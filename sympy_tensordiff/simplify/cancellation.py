@@ -617,8 +617,9 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def close_logarithms(self, one: Node, other: Node) -> Node | None:
-        """Return ``one - other`` in a form that is accurate for nearly equal values. Both must be logarithms such as
-        ``log(k + c*u**2)`` that an earlier rule has rewritten to avoid overflow; None for other nodes.
+        """Return ``one - other``, the difference of two logarithms such as ``log(k + c*u**2)``, in a form that is
+        accurate for nearly equal values. None unless both are logarithms in the form that an earlier rule gives them
+        against overflow.
         """
         if one not in self.written_logarithms or other not in self.written_logarithms:
             return None
@@ -919,7 +920,9 @@ def _is_positive_power(node: Node) -> bool:
 
 
 def _is_multiple(node: Node) -> bool:
-    """Return whether `node` is a number times one array entry. The rules need not examine such a product."""
+    """Return whether `node` is a number times one array entry: a product that the rules against cancellation need not
+    examine.
+    """
     return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
 
 

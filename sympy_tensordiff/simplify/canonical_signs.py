@@ -49,9 +49,11 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once. With
-    ``for_readers``, common divisors are taken out, too. Operations on whole tensors are unchanged; scalar expressions
-    that read entries of them are rewritten only if ``mixed``.
+    """Rewrite differences in `nodes` so that ``a - b`` and ``b - a`` are multiples of one node, which is then computed
+    once. Return the rewritten nodes.
+
+    Operations on whole tensors are unchanged; scalar expressions that read entries of them are rewritten only if
+    ``mixed``.
 
     With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
     Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,

@@ -86,8 +86,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return those of `rows`, the range of a sum over `variables`, that the loop body must test, since they cannot be
-    loop bounds: they contain tensor entries, such as ``p[i]``, that a bound might read out of bounds.
+    """Return those of `rows`, the constraints of a sum over `variables`, that must be tested in the loop body because
+    they cannot be loop bounds. These contain tensor entries such as ``p[i]``.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)

@@ -71,9 +71,10 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
-    """Return the sum `node`, such as ``a*log(a/b) - a + b``, in a form that is accurate for a close to b. Each
-    ``log(a/b)`` is taken as ``log((a/b)**power)/power``; ``arguments`` maps rewritten logarithms to ``a/b``. None
-    unless other terms cancel the linear parts of these logarithms.
+    """Rewrite the sum `node`, such as ``a*log(a/b) - a + b``, to a form that is accurate for ``a`` close to ``b``.
+    Return None unless other terms cancel the linear parts of its logarithms.
+
+    Each ``log(a/b)`` is treated as ``log((a/b)**power)/power``; ``arguments`` maps rewritten logarithms to ``a/b``.
     """
     logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
     others: list[Node] = []

@@ -117,8 +117,8 @@ class PairJoiner(ABC):
         return node
 
     def with_factors(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
-        """Return the product or einsum `node` with `factors` in place of all its factors. Each is a pair of a node and
-        the labels of its axes; in an einsum, the labels of a scalar are ignored.
+        """Replace the factors of the product or einsum `node` by `factors`, pairs of a node and the labels of its axes,
+        and return the new product. In an einsum, the labels of a scalar are ignored.
         """
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])

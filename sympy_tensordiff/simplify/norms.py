@@ -169,9 +169,10 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return the square root of `total`, a sum of squares, with its entries divided by the largest one where
-        squares overflow or underflow; None if `total` is another node or no rule applies. `base` stands for the value
-        of `total`: it is `total` itself, or a read of the array that stores it.
+        """Return a formula for the square root of `total`, a sum of squares, without overflow or underflow: entries are
+        divided by the largest one where their squares would overflow or underflow. None if no rule applies.
+
+        `base` has the value of `total`: it is `total` itself, or a read of the array that stores it.
         """
         graph = self.graph
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:

@@ -139,9 +139,11 @@ class ProductsOfSums:
         ]
 
     def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, with the bounds and
-        factors of each new sum in `groups`. Always true if `run` says that all ranges are nonempty; otherwise the
-        factors of each group must be safe to evaluate (no read out of bounds) if a range of another group may be empty.
+        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``; `groups` has the bounds
+        and factors of each new sum.
+
+        Always true if `run` says that all ranges are nonempty. Otherwise the factors of each group must be safe to
+        evaluate (no read out of bounds) if a range of another group may be empty.
         """
         if run:
             return True
@@ -155,8 +157,8 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum over `limits` of the product of `factors`, which have indices in common. A factor without the
-        indices of the inner sums is written in front of these.
+        """Return the sum over `limits` of the product of `factors`, which have indices in common, in the form with
+        least work: factors that do not depend on the indices of inner sums are moved in front of them.
         """
         graph = self.graph
         last = limits[-1]

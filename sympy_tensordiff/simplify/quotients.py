@@ -549,9 +549,10 @@ def _times(one: Term, other: Term) -> Term:
 def _content_of(
     polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
 ) -> Term:
-    """Return the factor to take out of the sum `polynomial`: a number, ``2`` for ``2*a + 4*b``, and the common
-    denominator; with `common`, also common factors. With `greatest`, all terms must have a divisor that is taken out,
-    except the divisors `cancelled`.
+    """Return the factor to take out of the sum `polynomial`: a number, ``2`` for ``2*a + 4*b``, times the common
+    denominator and, with `common`, common factors.
+
+    With `greatest`, a divisor is taken out only if all terms have it.
 
     Divisors in `cancelled` are taken out even if only some terms have them.
     """

@@ -476,8 +476,8 @@ def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """Return ``(arg, labels)`` for an operand with repeated labels, such as ``exp(A)[i, i]``, as ``exp(diagonal of
-    A)[i]``. Return it unchanged unless `arg` is an element-wise function of repeated or transposed tensors.
+    """Return the operand ``(arg, labels)`` without its repeated labels: ``exp(A)[i, i]`` becomes ``exp(d)[i]``, where
+    ``d`` is the diagonal of ``A``. Only element-wise functions of repeated or transposed tensors are changed.
     """
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]

@@ -505,9 +505,10 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Partition `groups` so that two groups with terms of the same addend are in one dictionary, also if only a chain
-    of groups connects them. `groups` maps a common factor to its terms, pairs ``(number of the addend, term)``; each
-    dictionary returned is a part of it.
+    """Partition `groups`, a dictionary from common factors to terms, into dictionaries such that groups with terms of
+    the same addend are in one of them, even if they are connected only by other groups.
+
+    A term is a pair ``(number of the addend, term)``.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -829,9 +830,10 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error, in units of the last place, of the sum of `terms` and of the power
-    `series` that may replace it: the larger of the two. `u` is the value of the series' variable, and `powers` is this
-    variable as a product of powers.
+    """Return a bound of the relative rounding error, in units of the last place, at the value `u` of the variable: the
+    larger one for the sum of `terms` and for the power `series` that may replace it.
+
+    `powers` is the variable of the series as a product of powers.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))

@@ -128,9 +128,11 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of a matrix of ``shape`` with stored entries at the flat (row-major) positions ``keys``.
-    ``sources`` has the number of the value at each position, from 0 to ``total`` - 1; values at equal positions are
-    added up. ``points`` is stored in the pattern unchanged.
+    """Return the CSR pattern of a sparse matrix of ``shape``, whose values are at the flat (row-major) positions
+    ``keys``; values at equal positions are added up.
+
+    ``sources`` has the number of the value at each position, from 0 to ``total`` - 1. ``points`` is stored in the
+    pattern unchanged.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()

@@ -158,8 +158,10 @@ class LaneConditions:
 
 
 def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneConditions:
-    """Sort the constraints ``rows`` on vectorised indices by how code tests them: with ``if``, by a narrower range of
-    one index, or with a mask. With ``masks_data``, constraints that contain integer-array entries go into the mask.
+    """Sort the constraints ``rows`` by how array code can test them: with an ``if`` statement, by a narrower range of
+    one vectorised index, or with a mask.
+
+    With ``masks_data``, constraints that contain integer-array entries go into the mask.
     """
     sorted_ = LaneConditions()
     for row in rows:

@@ -209,8 +209,8 @@ class VectorPrinter(ScalarPrinter):
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return the text of the value `name`, which broadcasts against the current dimensions: an array gets axes of
-        length 1 for those that it lacks.
+        """Return the Python text of the value `name`. For an array, it has new axes of length 1 for the current
+        dimensions that the array lacks, so that it broadcasts.
         """
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:

@@ -148,8 +148,8 @@ def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
 
 
 def print_steps(program: Program, names: FormNames, name: str = "run") -> list[str]:
-    """Return the texts of the Python functions, in NumPy, that run the steps of a program, one string for each
-    function. The last is the function ``name``, which calls the others.
+    """Generate the Python functions, in NumPy, that run the steps of ``program``, and return their texts. The last one
+    is the function ``name``, which calls the others.
     """
     functions, inner = _print_functions(program, names, DIALECTS["numpy"])
     around = 'with np.errstate(all="ignore"):' if name == "run" else ""

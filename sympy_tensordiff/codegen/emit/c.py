@@ -479,8 +479,10 @@ class CFile:
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[Refusal]:
-        """Yield the `Refusal` of a call if an entry of an integer array is an index out of bounds. ``search`` is the
-        file of the functions that search for such an entry, ``forms`` prints conditions.
+        """Yield the refusals, each a `Refusal`, of a call in which an integer array has an entry that is out of bounds
+        as an index. ``search`` is the C file of the functions that search for such entries.
+
+        ``forms`` prints conditions.
 
         The search runs only if the range of the data does not rule them out.
         """

@@ -179,7 +179,8 @@ class CLibraryCallPrinter:
         """The shapes of the arrays within ``work``."""
 
     def loops(self, axes: Sequence[tuple[str, Affine]], line: str) -> None:
-        """Append loops over ``axes`` with ``line`` as their body."""
+        """Append to the C code loops over ``axes``, pairs of a name and a length, with the line ``line`` as their body.
+        """
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
@@ -415,6 +416,8 @@ class CNames(FormNames):
     """The identifiers of a C file: none begins with an underscore, which C reserves for the compiler."""
 
     def spelled(self, name: str) -> str:
-        """Return ``name`` as a valid C identifier: no leading or double underscores, no clash with the file's names."""
+        """Return ``name`` as a valid C identifier that has no leading or double underscores and does not clash with
+        other names in the file.
+        """
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
         return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

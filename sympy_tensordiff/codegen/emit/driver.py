@@ -43,8 +43,8 @@ def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = F
 
 
 def passed_names(kernel: Step, names: FormNames, extents: Sequence[Affine] = ()) -> list[str]:
-    """Return the names of the arguments of a step's function: the arrays that it fills, the arrays that it reads,
-    scalars, and integers (also those in ``extents``).
+    """Return the names of the arguments of the function for the step `kernel`, in this order: arrays that it fills,
+    arrays that it reads, scalars, and integers, also those in ``extents``.
     """
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})

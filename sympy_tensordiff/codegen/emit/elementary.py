@@ -465,9 +465,11 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _quarter_turns(a: Precision) -> str:
-    """Return lines of code, in the precision ``a``, for the first step of the reduction of an angle x: they round
-    ``x/(pi/2)`` to the integer ``n`` and store ``x - n*HALF_PI[0]`` in ``t``, from which the smaller terms of `HALF_PI`
-    are still to be subtracted. The low bits of the double ``turns`` contain ``n``, which gives the quadrant.
+    """Return Python code, in the precision ``a``, that begins to reduce an angle ``x`` modulo pi/2: it rounds
+    ``x/(pi/2)`` to the integer ``n`` and stores ``x - n*HALF_PI[0]`` in ``t``.
+
+    The smaller terms of `HALF_PI` are still to be subtracted from ``t``. The low bits of the double ``turns`` contain
+    ``n``, which gives the quadrant.
     """
     return f"""c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
     turns = c*{2 / math.pi!r} + {DOUBLE.round}

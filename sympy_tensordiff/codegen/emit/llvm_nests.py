@@ -149,9 +149,10 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """If `loop` contains conditions, emit the integer quotients that are constant in it in front of it. Return
-        False if that is impossible for one of them; the loop must then not be vectorised, because LLVM 22.1 would
-        miscompile it.
+        """Emit the integer quotients that are constant in `loop` in front of it, if it contains conditions. Return
+        False if one of them cannot be moved.
+
+        The loop must then not be vectorised, because LLVM 22.1 would miscompile it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)

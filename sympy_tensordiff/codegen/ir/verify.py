@@ -85,8 +85,8 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield systems of constraints whose union describes all points at which a read is executed and out of bounds:
-    ``context`` and the select conditions ``choices`` hold there, and the bound ``row`` of the read does not.
+    """Yield systems of constraints that together describe where a read is executed and out of bounds: there ``context``
+    and the select conditions ``choices`` hold, but the bound ``row`` of the read does not.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)

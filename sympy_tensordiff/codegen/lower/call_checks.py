@@ -212,9 +212,10 @@ class _Checks:
 def checks_of_reads(
     graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
 ) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
-    """Return ``(size checks, data checks, searches)`` for the reads below `roots`: run-time checks of sizes and of
-    data, and nodes that find the position of bad data for messages. ``facts`` are constraints that hold; ``names`` are
-    those of sizes and tensors in the code.
+    """Return the run-time checks for reads below `roots` that may be out of bounds, as ``(size checks, data checks,
+    searches)``; a search is a node that finds the position of bad data for a message.
+
+    ``names`` are the names of sizes and tensors in the code.
 
     `roots` are the results as the user wrote them, `facts` the constraints on sizes and free indices.
     """

@@ -106,9 +106,10 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Return whether a running sum of products, such as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be updated from
-    one `v` to the next by a single new factor. `rows` and `inner` are the ranges of `w` and `u`, which end (`side` 1)
-    or begin (-1) at `v`.
+    """Return whether the running sum of products ``Sum_{w <= v} Prod_{w < u <= v} a[u]`` can be updated from one `v` to
+    the next by one new factor. `rows` is the range of `w`, `inner` that of `u`.
+
+    Ranges end (`side` 1) or begin (-1) at `v`.
     """
     moving = [row.form for row in rows if v in row.form.atoms()]
     own = [row.form for row in inner if v in row.form.atoms()]

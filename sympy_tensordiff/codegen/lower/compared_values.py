@@ -100,9 +100,10 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return those parts of the values under the maximum or minimum `extremum` that rounding affects, such as
-        ``exp(a[k])``, each with an array that stores it. Computed twice, such a part might differ. Arrays that do not
-        exist yet are created.
+        """Return the terms and factors below the maximum or minimum `extremum`, such as ``exp(a[k])``, that rounding
+        affects, each with an array that stores its values. Create missing arrays.
+
+        The array makes comparisons exact: computed twice, such a value might differ.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)

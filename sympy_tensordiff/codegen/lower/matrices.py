@@ -168,9 +168,10 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: EnclosingLoops, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield a plan, if there is one, to compute the sum `terms`, in the loops of ``context``, by matrix products.
-        They sum over the variables whose ranges depend on no other index; loops run over the other ones. One bound
-        `slant`, such as ``j <= i``, may make the products triangular.
+        """Yield a plan, if there is one, to compute the sum `terms` in the loops of ``context`` by matrix products over
+        the variables whose ranges depend on no other index. Loops run over the other variables.
+
+        One bound `slant`, such as ``j <= i``, may make the products triangular.
         """
         if terms is None:
             return

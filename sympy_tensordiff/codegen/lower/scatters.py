@@ -196,9 +196,11 @@ def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
 def _sorted_values(
     graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
 ) -> dict[Rows, list[Node]] | None:
-    """Return the addition, product or guard `node` as a dictionary from selections, such as ``p[k] == i``, to the
-    values that are added under them (see `_by_selection`). ``known`` has these dictionaries for its arguments. None if
-    there are too many selections, or if several factors have some.
+    """Split the addition, product or guard `node` by the equations, such as ``p[k] == i``, that select its terms:
+    return a dictionary from selections to lists of values that are added under them. None if there are too many
+    selections, or if several factors have some.
+
+    ``known`` has these dictionaries for the arguments of `node`. See also `_by_selection`.
     """
     parts = [known[arg] for arg in node.args]
     if node.op == "guard":

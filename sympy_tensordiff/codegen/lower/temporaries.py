@@ -138,8 +138,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register `results`, all nodes that the program will compute, before the first kernel is built. With `shares`,
-        also choose values that are to be stored in arrays because several loops use them.
+        """Register `results`, all nodes that the program will compute; to be called before the first kernel is built.
+        With `shares`, values that several loops use are chosen to be stored in arrays.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -150,8 +150,8 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes `node` into the array `name`, and return the array. This is `output` as a
-        recursion that does not use Python's call stack.
+        """Add the kernel that computes `node` into the array `name`, and return the array. Like `output`, but a
+        generator, so that deep graphs do not exhaust Python's call stack.
         """
         graph = self.graph
         extents: Sequence[Affine] = ()
@@ -213,9 +213,10 @@ class Storage:
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
     ) -> Recursion[None]:
-        """Add the kernel that sets the entries of the array `name` to `body` where ``guard`` is true, and to 0
-        elsewhere. `axes` are the indices of the entry, ``extents`` the lengths of the axes. Terms of `body` that are
-        scatters, or 0 off a diagonal, get kernels of their own.
+        """Add the kernel that sets the entries of the array `name` to `body` where the constraints ``guard`` hold, and
+        to 0 elsewhere. `axes` are the indices of an entry, ``extents`` the lengths of the axes.
+
+        Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes
         rows = ranges(axes, extents)

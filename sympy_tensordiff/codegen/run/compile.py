@@ -211,8 +211,8 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Compute ``out`` for ``args`` as a call does. Return a function ``f(args, out)`` that does the same for other
-        arguments without checks, for fast repeated calls.
+        """Return a function ``f(args, out)`` that computes ``out`` for ``args`` without checks, for fast repeated
+        calls. The first call, with checks, is made here for the given ``args`` and ``out``.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.

@@ -339,9 +339,10 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: NameMaker
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return the code that replaces ``loop`` in three parts: statements that compute its ends, a loop in steps of
-    ``count`` with the body ``inside``, and a list with a loop over the remaining iterations. ``fresh`` returns a new
-    name.
+    """Split ``loop`` into a loop in steps of ``count`` with the body ``inside`` and a loop over the remaining
+    iterations. Return ``(statements that compute the ends, the first loop, a list with the second loop)``.
+
+    ``fresh`` returns a new name.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1

@@ -31,9 +31,8 @@ MAX_TIMES = 2
 
 
 class RowBlocks(NamedTuple):
-    """A program for a GPU in which each function that is computed row by row is a single launch, with a block of
-    threads for each row. ``shared_loops`` maps arrays to the loop of their kernel whose iterations the threads of a
-    block share.
+    """A program for a GPU in which functions that work row by row are single launches, with a block of threads for each
+    row. ``shared_loops`` maps an array to the loop of its kernel whose iterations these threads share.
     """
 
     program: Program

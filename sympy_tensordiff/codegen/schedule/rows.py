@@ -354,9 +354,10 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return `loop`, or `loop` with a guard in place of its bounds that depend on the last axis, if it is
-        worthwhile to move the loop over this axis inside of it. None if that is illegal or gains nothing, or if the
-        kernel has prefix scans that make the guard unnecessary.
+        """Return `loop` if it is worthwhile to move the loop over the last axis inside of it, perhaps with its bounds
+        that depend on this axis replaced by a guard. None if that is illegal or gains nothing.
+
+        Also None if it needs the guard and the kernel can be computed by prefix scans.
         """
         if self.is_worthwhile(loop):
             return loop
@@ -431,8 +432,8 @@ class RowPlanner:
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_sum_over_window(self, loop: Loop) -> bool:
-        """Return whether `loop` sums over a short window that is too long to unroll, and each read that moves with the
-        row is contiguous along it. The loop along the row should then be the innermost one.
+        """Return whether `loop` sums over a short window that is too long to unroll, and all reads that change along
+        the row are contiguous along it. The loop along the row should then become the innermost loop.
         """
         nest = [loop, *inner_loops(loop.body)]
         if (

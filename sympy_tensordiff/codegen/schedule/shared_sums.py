@@ -157,9 +157,11 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
 
 
 def tree_reduction(places: Sequence[Callable[[Affine], Load]], t: Affine, count: Affine, start: Set) -> list[Statement]:
-    """Return the statements by which `count` threads add up their partial sums, pairwise in log2(count) rounds.
-    ``place(t)``, for each ``place`` in `places`, is the array entry with the sum of thread `t`; the total ends up in
-    ``place(0)``. ``start`` says which reduction it is.
+    """Return statements by which `count` threads add up their partial sums pairwise, in log2(count) rounds. Each
+    function in `places` maps a thread number ``t`` to the shared memory entry that holds one sum; the total ends up at
+    0.
+
+    ``start`` initialises a total, and so tells sums from products and extrema.
     """
     body: list[Statement] = [Barrier()]
     is_power = count.is_constant and count.constant & (count.constant - 1) == 0

@@ -321,9 +321,11 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)`` for splitting the sum over the ``chosen`` loop to fill the device: the number
-        ``parts`` of partial sums, and the number ``chunk`` of consecutive iterations that each takes at a time.
-        ``shape`` is that of the array of totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
+        """Return ``(chunk, parts)`` for splitting a sum over the ``chosen`` loop into ``parts`` partial sums that fill
+        the GPU; each takes ``chunk`` consecutive iterations at a time.
+
+        ``shape`` is the shape of the array of totals; ``tile`` is the number of sums that a block computes in tiles, or
+        0.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -340,8 +342,8 @@ class _Stages:
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
 
     def share_loop(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
-        """Record that the threads of a block share the iterations of the loop `chosen` of a kernel, unless one thread
-        is enough. New sizes are named after `array`, the array that the kernel fills.
+        """Record that the threads of a block share the iterations of the loop `chosen` in `kernel`, unless one thread
+        is enough. Names of new sizes are derived from `array`, the array that the kernel fills.
         """
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
@@ -367,9 +369,11 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return kernels that fill ``array`` as `kernel` does, whose statement ``number`` is a sum with several long
-        loops but few entries. Blocks of threads divide one loop, the threads of a block divide the ``chosen`` loop, and
-        later kernels add up the partial sums. None if there is no second long loop, or too little work.
+        """Return kernels that fill ``array`` as `kernel` does, for a statement ``number`` that sums over several long
+        loops to few entries: blocks of threads divide one loop, and the threads of a block divide the loop ``chosen``.
+        Later kernels add up the partial sums.
+
+        Return None if there is no second long loop, or too little work.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS

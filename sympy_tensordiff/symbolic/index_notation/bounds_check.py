@@ -95,12 +95,9 @@ class ReadContext(NamedTuple):
 
 
 def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> None:
-    """Raise `OutOfShapeError` if ``body`` has a read that is out of bounds somewhere in the index ranges ``ranges``,
-    outermost first. They are ranges of sums or, with ``of_axes``, of tensor axes, which are never empty.
-
-    With `of_axes`, the extents are known to be positive.
-
-    The ranges are given outermost first. With `of_axes`, they are the indices of a tensor, whose extents are positive.
+    """Raise `OutOfShapeError` if the expression ``body`` has a read that is out of bounds for some indices in
+    ``ranges``, which are given outermost first. With ``of_axes``, they are ranges of tensor axes, which are never
+    empty, else of sums.
     """
     context: ReadContext | None = ReadContext({})
     for limit in ranges:
