@@ -208,9 +208,11 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule for compilation: return the compiled program of the operator ``f`` for the integer arguments
-    ``integers``, or a callback that runs its kernel on the host. Raise `ArgumentError` if a kernel would run on another
-    device (not ``is_host``). ``context`` is JAX's lowering context.
+    """JAX rule for compilation: return the lowered operations of the operator ``f`` for its integer arguments
+    ``integers``: the compiled program, or a callback that runs its kernel on the host.
+
+    Raise `ArgumentError` if a kernel would run on another device (not ``is_host``). ``context`` is JAX's lowering
+    context.
     """
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)

@@ -418,9 +418,11 @@ def _custom_op(torch: Any) -> Any:
 
 
 def _to_kernel_argument(torch: Any, operator: Any, position: int, value: Any) -> Any:
-    """Return the argument number ``position`` of ``operator`` in the form that its kernel takes: a host array, for CUDA
-    a contiguous tensor on the device, or an int. Raise `ArgumentError` if a tensor is in another memory. ``torch`` is
-    PyTorch's module.
+    """Convert ``value``, the argument number ``position`` of ``operator``, to the form that its kernel takes: a host
+    array, for CUDA a contiguous tensor on the device, or an int. Raise `ArgumentError` if a tensor is in another
+    memory.
+
+    ``torch`` is PyTorch's module.
     """
     if not isinstance(value, torch.Tensor):
         return int(value)

@@ -54,8 +54,8 @@ def range_of_values(function: Any) -> Interval:
 
 
 class Generators:
-    """Converts scalars to rational functions of symbols, called generators, which stand for entries, exponentials,
-    logarithms, roots and so on. It knows an interval for each generator.
+    """Converts scalars to rational functions of new symbols, called generators, which stand for entries, exponentials,
+    logarithms, roots and so on. An interval is known for each generator.
 
     Examples
     --------

@@ -268,9 +268,9 @@ def _is_invariant(factors: Sequence[Expr], exchange: Mapping[Expr, Expr]) -> boo
 
 
 class _HalvedProduct(NamedTuple):
-    """A summed product ``weight*half*half'*links``, in which an exchange of indices maps ``half`` to ``half'``, and
-    ``links`` are matrix entries ``M[i, i']`` that connect the indices of both. Without links it is a square, else a
-    quadratic form in M.
+    """A sum of products ``weight*half*half'*links``, where an exchange of indices maps ``half`` to ``half'``, and
+    ``links`` are entries ``M[i, i']`` of matrices. It is a sum of squares if there are no links, else a quadratic form
+    in ``M``.
     """
 
     fixed_limits: tuple[Any, ...]

@@ -235,9 +235,10 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return ``(definitions, expressions)`` in SymPy's notation: a dictionary from symbols to the common subexpressions
-    that they name, and the expressions in terms of these symbols. `roots` are the nodes of the expressions, then the
-    definitions of `own`, the symbols that the user named.
+    """Write expressions and their common subexpressions in SymPy's notation. Return ``(definitions, expressions)``: a
+    dictionary from symbols to the subexpressions that they name, and the expressions in terms of these symbols.
+
+    `roots` are the nodes of the expressions, then the definitions of `own`, the symbols that the user named.
 
     `symbols` and `leaves` map the keys of the common subexpressions in `parts` to their symbols, and to the nodes of
     these symbols.

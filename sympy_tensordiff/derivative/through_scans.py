@@ -105,14 +105,14 @@ def _scans_needed_first(scan: Any) -> list[Any]:
 
 
 def _captured(scan: Any) -> list[Any]:
-    """Return the scans in the steps of `scan` that use none of its bound variables, so that they are the same at all
-    times. These are not searched for further scans.
+    """Return the scans (loops over time) in the steps of `scan` that depend on none of its bound variables, so that
+    they are the same in all steps. Scans inside of these are not included.
     """
     bound = set(scan.bound)
 
     def parts_to_search(node: Any) -> Sequence[Any]:
-        """Return the subexpressions of `node` in which to search for scans. For a scan, these are its `steps` and
-        `outer` if it depends on a variable of the loop (``bound``), else (). For another node, they are its arguments.
+        """Return the subexpressions of `node` in which to search for scans (loops over time): the arguments of a node;
+        the members `steps` and `outer` of a scan that depends on the variables of the outer loop, () for another scan.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
@@ -182,8 +182,8 @@ def _sweep_back(
 
 
 def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values`, None for one that is 0, without looking inside of scans: a scan counts as a
-    variable. `moving` maps the variables to their tangents.
+    """Return the tangents of `values`, None for one that is 0, with each scan (loop over time) treated as a variable.
+    `moving` maps the variables to their tangents.
     """
     found = dict.fromkeys(leaf for value in values for leaf in _leaves(value, [*moving]))
     leaves = [leaf for leaf in found if leaf in moving]

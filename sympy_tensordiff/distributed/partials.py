@@ -335,8 +335,10 @@ class ResultSplitter:
         return expr.func(*args)
 
     def _shifted_exponential(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return a sum ``total``, of ``exp(f)``, as ``exp(M)*sum exp(f - M)`` with the maximum M of f, which does not
-        overflow; None for another sum. ``binders`` are the index ranges around it.
+        """Return ``total``, if it is a sum of ``exp(f)``, as ``exp(M)*sum exp(f - M)`` with the maximum ``M`` of ``f``,
+        which does not overflow. Return None for other expressions.
+
+        ``binders`` are the index ranges around it.
         """
         factors = sympy.Mul.make_args(total.args[0])
         powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -398,8 +400,8 @@ class UnevaluatedPiecewise(Piecewise):  # type: ignore[misc]
 
 
 def rebuild(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Return ``expr`` with each node replaced by ``change(old, new)``, bottom-up; ``new`` is the node with its
-    arguments replaced already.
+    """Rebuild ``expr`` bottom-up: replace each node ``old`` by ``change(old, new)``, where ``new`` is the node with its
+    arguments already replaced. Return the new expression.
     """
     rebuilt: dict[Any, Any] = {}
     for node in postorder(expr, rebuilt):

@@ -175,9 +175,10 @@ class _InputTasks:
         self._parts_by_end_points: dict[Any, tuple[Any, Any]] = {}
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it reads ``source[slices]``, or all
-        of ``source`` if ``slices`` is None. ``source`` is a task key or an array. ``uses`` is the number of blocks that
-        need the slice.
+        """Return ``(slices, source)`` for a task that needs the slice `cut` of this input: it reads ``source[slices]``,
+        or all of ``source`` if ``slices`` is None. ``source`` is a task key or an array.
+
+        ``uses`` is the number of tasks that need the slice.
 
         A slice that several blocks need is copied from a file once.
         """
@@ -187,9 +188,10 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Make the slice `cut` of the input (None: all of it) available to the ``uses`` blocks that need it. ``ends``
-        is `cut` as a key. Return ``(slices, source)``: a kernel task reads ``source[slices]`` or, if ``slices`` is
-        None, all of ``source``, an array or a task key.
+        """Make the slice `cut` of the input (None: all of it) available to the blocks that need it. Return ``(slices,
+        source)``: tasks read ``source[slices]`` or, if ``slices`` is None, all of ``source``, an array or a task key.
+
+        ``ends`` is `cut` as a key; ``uses`` is the number of blocks.
 
         Tasks that this needs are added at its first use.
         """

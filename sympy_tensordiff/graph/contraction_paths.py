@@ -392,8 +392,8 @@ def count_entries(labels: Iterable[int], sizes: Mapping[int, int]) -> int:
 
 
 def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
-    """Yield for each step of `path` the labels of the two operands that are multiplied, and the labels of their
-    product. The operands have the labels ``inputs``, the result of all steps ``output``.
+    """Yield ``(labels of the operands, labels of the product)`` for each multiplication of the contraction path `path`.
+    The operands have the labels ``inputs``, the final result ``output``.
     """
     known = list(inputs)
     counts = Counter(label for labels in (*inputs, output) for label in labels)

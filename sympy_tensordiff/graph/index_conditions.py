@@ -67,8 +67,9 @@ def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
 
 def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> Any:
     """Return ``condition`` with nonlinear relations between indices, such as ``i**2 < 9``, rewritten as combinations of
-    linear ones where possible. ``is_linear(expr)`` says whether an expression is linear in the indices; symbols in
-    ``integers`` count as integers.
+    linear ones where possible.
+
+    ``is_linear(expr)`` says whether an expression is linear in the indices; symbols in ``integers`` count as integers.
 
     >>> i, j = sympy.symbols("i j", integer=True)
     >>> def linear(expr): return expr.is_polynomial(i, j) and sympy.Poly(expr, i, j).total_degree() < 2
@@ -82,9 +83,10 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
-    """Return a dictionary from nonlinear relations between indices in `condition`, such as ``i**2 < 9``, to equivalent
-    combinations of linear ones, the shortest first. ``is_linear(expr)`` tests a side of a relation; ``integers`` count
-    as indices. Relations without such a combination are left out.
+    """Return a dictionary from the nonlinear relations between indices in `condition`, such as ``i**2 < 9``, to
+    equivalent combinations of linear relations, if there are any; the shortest come first.
+
+    ``is_linear(expr)`` tests a side of a relation; symbols in ``integers`` count as indices.
     """
     given: dict[Any, Any] = {}
     for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):

@@ -75,7 +75,7 @@ def instances(
 
     def reads_the_same(substitution: Assignment) -> bool:
         """Return whether the node reads all entries that the body of the comprehension reads after ``substitution`` in
-        their indices. This quick test rejects most wrong substitutions. ``seen`` has the entries that the node reads.
+        their indices. This quick test rejects most wrong substitutions.
         """
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])

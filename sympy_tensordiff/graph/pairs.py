@@ -375,8 +375,8 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return the order in `orders` that begins with a product which other einsums need too; of several, the one
-        that saves the most operations. None if there is none. Products larger than all other tensors do not count.
+        """Return the order in `orders` whose first product other einsums need, too; of several, the one that saves the
+        most operations. None if there is none. Products larger than all other tensors do not count.
         """
         best: tuple[int, Order] | None = None
         for order in orders:

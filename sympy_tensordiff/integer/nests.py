@@ -66,9 +66,10 @@ def bounds(
     *,
     multiples: bool = False,
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return ``(loop bounds, guards)``: a loop nest over the points of `rows`, with the loops over `variables`,
-    outermost first, and the constraints without these variables. With `multiples`, rows that multiply an inner variable
-    by a symbol also bound outer loops.
+    """Return ``(loop bounds, guards)``: a loop nest over the integer points of the constraints `rows`, with loops over
+    `variables`, outermost first, and guards for the constraints that contain none of these variables.
+
+    With `multiples`, rows that multiply an inner variable by a symbol also bound outer loops.
 
     Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, if the
     returned rows hold. The innermost rows make it exact; the projections on the outer variables

@@ -336,8 +336,8 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
 def _variables_from_columns(
     solved: System, variables: Sequence[Variable], columns: Sequence[int]
 ) -> dict[Variable, int]:
-    """Return a dictionary from ``variables`` to their values at a point of the system ``solved``: the point at which
-    the columns, its independent variables, have the values ``columns``. A variable that no constraint contains is 0.
+    """Return a dictionary from ``variables`` to their values at the point of the solved system where its independent
+    variables, the columns, have the values ``columns``. A variable that no constraint contains is 0.
     """
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}

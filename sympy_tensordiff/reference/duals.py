@@ -204,8 +204,8 @@ def _unary_function(compute: _Function, slope: _Function) -> _Function:
     """
 
     def function(number: Number) -> Number:
-        """Return the value at ``number`` of the scalar function that the enclosing function defines: ``compute`` gives
-        its value, ``slope`` its derivative. For a `Dual`, return the value with its derivatives, by the chain rule.
+        """Return the value at ``number`` of a scalar function whose derivative is known. For a `Dual`, a number with
+        derivatives, the result is a `Dual` too: the value with its derivatives, by the chain rule.
         """
         if isinstance(number, Dual):
             return apply_chain_rule((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))

@@ -215,8 +215,8 @@ class _Rewriter:
         return found
 
     def inner_form(self, node: Node) -> Node:
-        """Return the scalar `node` rewritten by the rules against cancellation. If none applies, they are tried again
-        after each entry ``T[i]`` that it reads is replaced by the formula of that entry.
+        """Return the scalar `node` rewritten by the rules against cancellation. If none applies, try again with the
+        formulas of the tensor entries ``T[i]`` that it reads in their places.
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)

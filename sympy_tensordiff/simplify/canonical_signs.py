@@ -242,7 +242,7 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
 
 
 def _front_number(values: Sequence[Signed]) -> int | Fraction:
-    """Return the positive number to write in front of a choice between `values`, so that the printed form is the
+    """Return the positive number to take out of `values`, the branches of a choice, such that the printed form is
     shortest: 2 for ``2*x`` and ``4*y``. It is 1 for floats.
     """
     numbers = [value.number for value in values]

@@ -77,8 +77,8 @@ class NamedPart(NamedTuple):
         return (*(self.axes[n].extent for n in self.order), *own)
 
     def in_order(self, graph: Graph, node: Node) -> Node:
-        """Return the tensor `node`, an occurrence of this subexpression in which the axes may have another order, with
-        its axes in the order of the named tensor that stores the subexpression.
+        """Transpose the tensor `node`, an occurrence of this subexpression, so that its axes are in the order of the
+        named tensor that stores the subexpression.
         """
         return graph.ein(1, [(node, range(len(node.shape)))], self.turned) if self.turned else node
 

@@ -25,8 +25,8 @@ from sympy_tensordiff.integer.solving import solve_equations, split_by_residue
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
-    """Return the sum of `body` over all integer points that satisfy `rows`. Each equation in `rows` is solved for a
-    variable, which is eliminated: ``Sum_j [j == i]*x[j]`` is ``x[i]``.
+    """Return the sum of `body` over `variables`, at all integer points that satisfy the constraints `rows`. Equations
+    in `rows` are used to eliminate variables: ``Sum_j [j == i]*x[j]`` is ``x[i]``.
 
     `variables` are eliminated in the given order of preference. `rows`, together with the guards inside `body`, bound
     every variable; guards in terms of `body` become constraints of their sums, and conditions on tensor entries that a

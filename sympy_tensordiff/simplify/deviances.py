@@ -58,9 +58,10 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, by the function ``g(u) =
-    u - log1p(u)``; None for other sums. `arguments` maps logarithms that are already rewritten to their quotients
-    ``a/b``.
+    """Rewrite the sum `node`, such as ``a*log(a/b) - a + b``, to a form that is accurate for ``a`` close to ``b``, by
+    the function ``g(u) = u - log1p(u)``. Return None for other sums.
+
+    `arguments` maps logarithms that are already rewritten to their quotients ``a/b``.
 
     The other terms of the sum must cancel the linear parts of the logarithms.
     """

@@ -50,8 +50,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made_by_program(node: Node, written: Collection[Node]) -> bool:
-    """Return whether `node` is a comprehension or sum that the program made (it is not in `written`) and that uses no
-    index of an outer sum.
+    """Return whether `node` is a comprehension or sum that uses no index of an outer sum and is not in `written`, the
+    nodes in the expressions that the user wrote.
     """
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 

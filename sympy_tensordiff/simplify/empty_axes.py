@@ -38,8 +38,8 @@ def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[N
 
 
 class _AtSizes:
-    """The recursion of `at_sizes`, which replaces size variables by numbers such as 0. It also collects the nodes that
-    have no value then, such as a maximum over an empty range.
+    """Rewrites expressions at given sizes, such as 0 for an empty axis, in `at_sizes`. Collects the nodes that have no
+    value at these sizes, such as a maximum over an empty range.
     """
 
     def __init__(self, graph: Graph, sizes: Substitution) -> None:

@@ -176,8 +176,8 @@ _CONDITIONAL = RANGED | {"guard"}
 
 
 def _newest_variable(term: tuple[Variable, int]) -> int:
-    """Return the largest number among the variables in `term`, a pair of a variable and its coefficient; the variable
-    created last has the largest. -1 if it contains none.
+    """Return the number of the variable in `term`, a pair of a variable and its coefficient; for a compound such as a
+    floor, the largest one in it. Variables are numbered as they are created; -1 if there is no number.
     """
     variable = term[0]
     return max(

@@ -290,8 +290,10 @@ class _Readable(_Logistic):
         return node
 
     def joined_terms(self, node: Node) -> Node:
-        """Return the addition `node` with ``a*u`` in place of ``a*softplus(u) - a*softplus(-u)``, and ``a/2 +
-        a/2*tanh(u)`` in place of ``a*sigmoid(2*u)`` if ``tanh(u)`` is a term too, for numbers a.
+        """Return the addition `node` with pairs of terms joined for a shorter form: ``a*softplus(u) - a*softplus(-u)``
+        becomes ``a*u``, where ``a`` is a number.
+
+        If ``tanh(u)`` is a term, too, ``a*sigmoid(2*u)`` becomes ``a/2 + a/2*tanh(u)``, which joins with it.
         """
         graph = self.graph
         split = [graph.split_view(term) for term in node.args] if len(node.args) <= _MAX_TERMS else []

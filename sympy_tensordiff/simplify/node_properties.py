@@ -78,8 +78,8 @@ class NodeProperties:
         return variables, (*facts, *rows), body
 
     def read_conditions(self, node: Node) -> Iterator[Constraint]:
-        """Yield the constraints that all reads in `node` are in bounds; reads inside of sums and other binders are left
-        out.
+        """Yield the constraints for reads in `node` to be in bounds, except for reads inside of sums and other nodes
+        that bind indices.
         """
         stack = [node]
         while stack:
@@ -255,8 +255,8 @@ def context_of(
     place = {v: n for n, v in enumerate(variables)}
 
     def innermost_position(row: Constraint) -> int:
-        """Return the position in the list `variables` of the last one that ``row`` contains, which is the innermost; -1
-        if it contains none.
+        """Return the position in `variables`, a list of loop variables, of the innermost variable that the constraint
+        ``row`` contains; -1 if it contains none.
         """
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 

@@ -377,8 +377,8 @@ def _base(node: Node) -> Node:
 
 
 def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
-    """Return ``(position, (node, base, exponent))`` for each operand in ``parts`` that has an integer exponent; an
-    operand that is not a power has the exponent 1.
+    """Return ``(position, (node, base, exponent))`` for each operand in ``parts`` that is ``base**exponent`` with an
+    integer exponent; one that is not a power has the exponent 1.
     """
     found = []
     for n, (node, _) in enumerate(parts):

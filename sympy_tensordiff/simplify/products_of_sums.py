@@ -266,8 +266,8 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits`, taken term by term, if terms cancel so that at most one
-        of these sums remains; else None.
+        """Return the sum over `limits` of the addition `body`, summed term by term, if terms then cancel so that at
+        most one remains; else None.
         """
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)

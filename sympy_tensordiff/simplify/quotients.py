@@ -210,8 +210,8 @@ class Quotients:
         return found
 
     def forms(self, node: Node) -> Iterator[Node]:
-        """Yield nodes that are equal to the sum or product `node`: one fraction, a factored form, the form with
-        products multiplied out.
+        """Yield nodes that are equal to the sum or product `node`, for a choice of the best one: as one fraction, in
+        factored form, and with products multiplied out.
         """
         for form in self._sums(node) if node.op == "add" else self._products(node):
             with suppress(_Inexact):
@@ -255,8 +255,8 @@ class Quotients:
         return found
 
     def _term(self, node: Node) -> Term:
-        """Compute `node` as ``coefficient * prod(base**exponent)`` and return it, without a look-up in the cache. Raise
-        `_Inexact` if `node` has no such form.
+        """Return `node` in the form ``coefficient * prod(base**exponent)``. Raise `_Inexact` if it has no such form.
+        The cache is not consulted.
         """
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]

@@ -296,9 +296,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Drop from the constraints `rows` those that hold because `entry`, an entry of an integer array that is read
-        out of bounds, counts as minus infinity; return the constraints that do not contain `entry`. None if a
-        constraint with `entry` is false, or may be.
+        """Return the constraints in `rows` that do not contain `entry`, an integer-array entry that is read out of
+        bounds and so counts as minus infinity. None unless all constraints with `entry` then hold.
         """
         left: list[Constraint] = []
         for row in rows:
@@ -312,9 +311,11 @@ class _Explicit:
     def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Return a list of guarded terms that add up to `node`: in the first, the index `entry` is in bounds, in the
-        others it is out of bounds. `variables`, `rows` and `body` are those of `node`, a guard, sum or other binder;
-        the constraints `known` hold around it.
+        """Split `node` into guarded terms that add up to it: in the first, the index `entry`, an entry of an integer
+        tensor, is in bounds, in the others it is out of bounds. Return the list of terms.
+
+        `variables`, `rows` and `body` are those of `node`, a guard, sum or other binder; the constraints `known` hold
+        around it.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """
@@ -349,8 +350,8 @@ class _Explicit:
 
 
 def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with each sum over ``j`` whose reads are all like ``x[n - 1 - j]`` rewritten as a sum that reads
-    ``x[j]``.
+    """Return `nodes` with sums that read backwards reversed: a sum over ``j`` whose reads are all like ``x[n - 1 - j]``
+    becomes one that reads ``x[j]``.
 
     ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``. Shifts such as ``x[p - k]`` stay.
     """

@@ -725,8 +725,8 @@ def _variables(graph: Graph, parts: ArithmeticSubexpressions, node: Node) -> lis
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield each variable ``u`` in which a function of `node` could be expanded as a power series: `node` itself, the
-    base of a power, or a product without its common exponent, as ``x/y`` for ``x**2/y**2``.
+    """Yield variables ``u`` in which a function of `node` could be expanded as a power series: `node` itself, or the
+    base if it is a power; for a product, ``x/y`` if it is ``x**2/y**2``.
     """
     if node.op == "const":
         return

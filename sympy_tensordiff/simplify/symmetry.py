@@ -349,8 +349,9 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
-    """Return the matrix `term`, transposed if `flip` is set, in a form that is the same for all groupings and orders of
-    a product. `known` says which nodes are symmetric matrices.
+    """Return the matrix `term`, transposed if `flip` is set, in a canonical form: products of the same factors that
+    differ in grouping, or in an order that transposing symmetric results permits, become the same node. `known` says
+    which nodes are symmetric matrices.
     """
     if not term.shape or known.get(term):
         return term

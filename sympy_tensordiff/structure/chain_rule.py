@@ -131,8 +131,8 @@ def _cross_terms(
 
 
 def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tuple[Expr, ...]) -> list[_GradientTerm]:
-    """Return the terms of the gradient, with respect to ``variables``, of the inner scalar that ``symbol`` replaces in
-    the function ``outer``: an entry of a variable, or a sum.
+    """Return the terms of the gradient with respect to ``variables`` of an inner scalar of the function ``outer``, the
+    one that ``symbol`` stands for. The scalar is an entry of a variable, or a sum.
     """
     if symbol in outer.reads:
         return [_GradientTerm((), sympy.S.One, outer.reads[symbol])]

@@ -138,7 +138,9 @@ class NonlinearProgram:
         return to_flat_vector(self._constraints(*self._call_arguments(x)))
 
     def jacobianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the rows and the columns of the values that `jacobian` returns."""
+        """Return ``(rows, columns)``: the positions in the Jacobian of the values that `jacobian` returns, in the same
+        order.
+        """
         if self._jacobian is None:
             return np.zeros(0, int), np.zeros(0, int)
         return self._jacobian.structure(*self._call_arguments(self.x0))

@@ -60,8 +60,8 @@ class SparsityPattern(NamedTuple):
 
 
 def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
-    """Return the terms in groups: those of a group have equal index ranges and conditions, so that one loop can compute
-    them. Terms that cancel are dropped.
+    """Partition the derivative terms ``terms`` into groups with equal index ranges and conditions, so that one loop can
+    compute each group. Drop terms that cancel.
     """
     groups: dict[Any, list[DerivativeTerm]] = {}
     first_terms: dict[Any, DerivativeTerm] = {}
@@ -169,9 +169,11 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row numbers and column numbers of ``term``, one of ``group``, at all ``points``. Raise an error if an
-    index is out of bounds. ``sizes`` are the shapes of the tensors along rows and columns, ``starts`` their first rows
-    and columns; ``environment`` has the values of sizes and index arrays.
+    """Return two arrays for the derivative term ``term`` at all ``points`` of the indices of ``group``: its row numbers
+    and its column numbers in the matrix. Raise an error if an index is out of bounds.
+
+    ``sizes`` are the shapes of the tensors along rows and columns, ``starts`` their first rows and columns;
+    ``environment`` has the values of sizes and index arrays.
     """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1

@@ -406,9 +406,9 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return ``(left, right)``, two arrays for which ``left.T @ right`` is the dense part of the matrix of
-    ``operator``. Return None if they would have more than ``max_rank`` rows, or if a term of the matrix is not a
-    product of a row factor and a column factor.
+    """Return two arrays ``(left, right)`` such that ``left.T @ right`` is the dense part of the matrix of ``operator``.
+    None if they would have more than ``max_rank`` rows, or if a term of the matrix is not a product of a row factor and
+    a column factor.
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []

@@ -59,8 +59,8 @@ class Lanes:
         return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:
-        """Return the indices in ``form`` along which array operations are vectorised, outermost first. An index that
-        stands for a form in others is first replaced by this form.
+        """Return the vectorised indices on which ``form`` depends, outermost first. An index that is a function of
+        other indices is first replaced by its form.
         """
         atoms = self.image(form).atoms()
         return [axis for axis in self._spans if axis in atoms]

@@ -72,9 +72,11 @@ def print_product(loop: Loop, frame: PrintingContext, additions: Additions) -> b
 
 
 def print_split_product(add: Set, frame: PrintingContext, additions: Additions) -> bool:
-    """Print ``add``, an addition to a sum, ``s += a*b``, as one ``einsum`` call in ``frame`` and return True. Return
-    False, and print nothing, if a and b do not vary along different dimensions, or if the library has no compiler that
-    fuses sums with their terms.
+    """Print ``add``, a statement such as ``s += a*b`` in a loop, as one ``einsum`` call in ``frame``, and return True.
+    Print nothing and return False if that is impossible.
+
+    It is impossible if the factors do not vary along different dimensions, or if the library has no compiler that fuses
+    sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only. So does a condition within the product if the
     other factors are polynomials of arguments, which have no poles.

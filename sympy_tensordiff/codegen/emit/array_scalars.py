@@ -130,8 +130,8 @@ class VectorPrinter(ScalarPrinter):
         self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """Return the dimensions along which the value of ``node`` may differ, among the index ranges that the current
-        array operation runs over.
+        """Return the vectorised dimensions of the current array operation along which the value of the scalar ``node``
+        may vary.
         """
         forms: list[Affine] = []
         for part in subexpressions(node):
@@ -485,9 +485,8 @@ class VectorPrinter(ScalarPrinter):
         return super().operation(node)
 
     def _with_guards(self, node: Operation) -> Operation:
-        """Return `node`, a product or a call of a function, with the arguments of functions that have singularities
-        guarded, such as ``x`` in ``1/x``: where a mask is false, the argument is replaced by a number at which the
-        derivative is finite.
+        """Return `node`, a product or function call, such that derivatives are finite where a mask is false: an
+        argument of a function with a singularity, such as ``x`` in ``1/x``, is replaced there by a safe number.
 
         A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
         ``x = 0``.

@@ -592,9 +592,11 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: PrintingContext) -> None:
-        """Append to ``frame`` a Python loop over the range of ``wide``, for array code that computes many entries at
-        once, each with its own range of ``loop``. The range of ``wide`` contains all of these; each iteration computes
-        only the entries whose range contains the loop variable.
+        """Append a Python loop over the range of ``wide`` to ``frame``, for array code that computes many entries at
+        once, each with its own range of ``loop``. An iteration computes only the entries whose range contains the loop
+        variable.
+
+        The range of ``wide`` contains the ranges of all entries.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))

@@ -169,9 +169,8 @@ class CudaCPrinter(CudaTexts):
 
 
 class CudaLoopKernelPrinter(CudaCPrinter):
-    """Prints a kernel that is part of a recurrence as CUDA C for a block of threads that runs the whole loop over time;
-    the threads divide the entries of each array among them. ``batch`` is the number of the batch axis, None without
-    one.
+    """Prints a kernel of a recurrence as CUDA C for a block of threads that runs the whole loop over time: the threads
+    divide the entries of each array among them. ``batch`` is the number of the batch axis, None without one.
     """
 
     def __init__(
@@ -443,8 +442,10 @@ class CudaFile(CFile):
         return "*".join(self.forms.form(extent, UNARY) for extent in extents) or "1"
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that launch ``found``, the printed kernel of a step, or call a recurrence. A launch that may
-        have no threads is guarded. ``functions`` returns the call of a step's function as text.
+        """Yield the lines of C code that launch the kernel of ``step``, or call the function of a recurrence. A launch
+        that may have no threads is guarded by a condition.
+
+        ``functions`` returns the call of a step's function as text.
         """
         function, _, rest = functions(step).partition("(")
         if isinstance(step, Recurrence):

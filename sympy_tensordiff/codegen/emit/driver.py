@@ -167,9 +167,10 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return the text of a generated module: a header, imports, the definitions ``library`` and ``constants``, and the
-    function texts ``pieces``. ``modules`` maps further modules to names that may be imported from them; only names that
-    occur in the pieces are.
+    """Return the text of a generated Python module: a header, imports, the definitions ``library`` and ``constants``,
+    and the texts ``pieces`` of its functions.
+
+    ``modules`` maps further modules to names that may be imported from them; only names that occur in the pieces are.
     """
     text = "\n".join(pieces)
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]

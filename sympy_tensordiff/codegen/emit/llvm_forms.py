@@ -212,7 +212,8 @@ class LlvmFormPrinter(Builder):
 
     def checked(self, place: str, extent: str) -> str:
         """Emit code that checks that the integer ``place`` is a valid index of an axis of length ``extent``, and return
-        the index. If it is out of range, it is replaced by 0, and a flag is set for which the call raises an error.
+        an index that is: ``place``, or 0 if it is out of range. In that case a flag is set for which the call raises an
+        error.
         """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")

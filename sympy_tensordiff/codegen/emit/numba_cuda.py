@@ -169,8 +169,10 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the GPU kernels of all steps, for arrays in device memory. Mappings
-    from array names describe the steps that are not plain kernels: partial sums (``whole``), library calls
+    """Return the text of the Python function that launches the GPU kernels of all steps of ``program``, for arrays in
+    device memory.
+
+    Mappings from array names describe the steps that are not plain kernels: partial sums (``whole``), library calls
     (``by_library``), kernels with shared memory (``blocks``) and recurrences (``block_loops``).
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.

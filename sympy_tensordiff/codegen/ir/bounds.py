@@ -105,8 +105,10 @@ class _BoundsChecker:
 
 
 def unproved_arrays(step: Kernel | FusedKernels, prover: Prover) -> set[str]:
-    """Return the arrays that ``step``, as it was before scheduling, reads at indices that its loops and guards do not
-    prove to be in bounds. Conditions of selects, or checks in each call, must ensure that.
+    """Return the names of the arrays that ``step``, as it was before scheduling, reads at indices which its loops and
+    guards do not prove to be in bounds.
+
+    Conditions of selects, or checks in each call, must ensure that.
     """
     unproved = (prover.unproved(kernel) for kernel in kernels_of(step))
     return {read.load.array for found in unproved for read, *_ in found}

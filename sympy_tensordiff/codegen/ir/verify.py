@@ -230,9 +230,10 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Split a guard whose conditions read integer arrays into nested guards, so that each read is tested only where the
-    guards around it ensure that it is in bounds. Other statements are unchanged. The constraints ``start``, and those
-    of the statements ``enclosing``, are known to hold.
+    """Split the guard `statement` whose conditions read integer arrays into nested guards, such that outer guards
+    ensure that the reads in inner ones are in bounds. Other statements are unchanged.
+
+    The constraints ``start``, and those of the statements ``enclosing``, are known to hold.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement

@@ -196,8 +196,8 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return a condition, as a node, that is false only where the constraint `row` is known to fail. It is true
-        where `row` holds, and where an integer-array entry in it is out of bounds, so that it cannot be tested.
+        """Return a node for a condition that is false only where the constraint `row` is known to fail. It is also true
+        where an integer-array entry in `row` would be read out of bounds, since `row` cannot be tested there.
         """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])

@@ -57,9 +57,9 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of the value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
-    differently if computed twice: ``node`` is the part, ``stored`` its array, and ``case`` the position of the case
-    that contains it, if the value is defined by cases.
+    """A subexpression of the values under a maximum, such as ``exp(a[k])*c[k]``, that is stored in an array because it
+    might be rounded differently if computed twice. ``node`` is the subexpression, ``stored`` its array, ``case`` its
+    case if the values are defined by cases.
     """
 
     case: int
@@ -125,9 +125,10 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` with each value that is compared with its own maximum or minimum, ``x[i] == max(x)``, read from
-        an array, so that both are rounded equally. The constraints `known` are true at `node`, and the forms `nonzero`
-        are not 0 there.
+        """Return `node` in which values that are compared with their own maximum or minimum, as in ``x[i] == max(x)``,
+        are read from an array, so that both are rounded equally.
+
+        The constraints `known` are true at `node`, and the forms `nonzero` are not 0 there.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])

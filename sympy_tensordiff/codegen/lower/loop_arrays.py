@@ -124,8 +124,8 @@ class LoopArrays:
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Return a dictionary from each of `variables` that is bound to the constraints of the sum or comprehension
-        that binds it. Bound indices that occur in these constraints are added in the same way, and so on.
+        """Return a dictionary from the bound indices among `variables` to the constraints of the sum or comprehension
+        that binds them. Bound indices that occur in these constraints are included, too, and so on.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)

@@ -337,7 +337,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the nodes below `node` that are also used outside of it, and all nodes below them. Each counter in
+    """Return the nodes below `node` that are also used outside of `node`, and all nodes below them. Each counter in
     ``totals`` has the numbers of uses of nodes in a larger expression that contains `node`.
     """
     here = uses(node)

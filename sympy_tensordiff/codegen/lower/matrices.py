@@ -357,9 +357,10 @@ class Matrices(Storage):
     # -------------------------------------------------------------- steps
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
-        """Add a step that multiplies the matrices ``first`` and ``second``, and return the read of the array that it
-        fills. None if an operand cannot be stored in an array. ``ranges`` has the range of each label, ``split`` says
-        which labels are rows, columns or summed over.
+        """Add a step that multiplies the matrices ``first`` and ``second``, and return the node that reads the product.
+        None if an operand cannot be stored in an array.
+
+        ``ranges`` has the range of each label, ``split`` says which labels are rows, columns or summed over.
         """
         first, second = self._in_order(first, second, split)
         if split.slant is None:  # a window may be longer than the axis along which it moves
@@ -422,9 +423,11 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array that stores `matrix`, an operand of a product in the plan ``split``; it
-        is created if necessary. None if it cannot be stored. `roles` has three lists of labels: those in both operands
-        and the result, those in `matrix` only, and summed ones; ``ranges`` has their ranges.
+        """Return ``(name, labels)`` of an array with the entries of `matrix`, an operand of a product in the plan
+        ``split``; create the array if necessary. None if it cannot be stored.
+
+        `roles` has three lists of labels: those in both operands and the result, those in `matrix` only, and summed
+        ones; ``ranges`` has their ranges.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:

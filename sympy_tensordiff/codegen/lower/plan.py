@@ -98,8 +98,8 @@ class Stored:
 
 
 class Planner:
-    """An analysis of expressions in loops: the integers on which an expression depends, such as ``i + k`` for ``x[i +
-    k]**2``, and their ranges. These integers can be the axes of an array that stores its values.
+    """Analyses on which integers the value of an expression in loops depends, such as ``i + k`` for ``x[i + k]**2``,
+    and the ranges of these integers. They can become the axes of an array that stores the values.
     """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:

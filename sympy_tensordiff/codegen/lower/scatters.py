@@ -503,8 +503,10 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return a scatter that adds `value`, the formula of the entries, at each entry of a diagonal (or other
-        subset), so that no loop visits the other entries. None if no equation or congruence restricts the axes.
+        """Return the scatter that adds `value`, the formula of an entry, only to the entries on a diagonal (or other
+        subset of the array), so that no loop visits the other entries. None if no equation or congruence restricts the
+        axes.
+
         Conditions that `facts` imply are not tested.
         """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):

@@ -272,8 +272,8 @@ class Shifts:
                 yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
     def is_inside(self, use: Instance, context: EnclosingLoops) -> bool:
-        """Return whether all entries that `use`, one occurrence of a stored value, reads in the loops of `context` are
-        inside the array that stores the value. Its index forms must satisfy the array's bounds.
+        """Return whether all entries that `use` reads are inside the array that stores the value, for all iterations of
+        the loops of `context`. `use` is one occurrence of a stored value.
         """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))

@@ -28,8 +28,8 @@ class Structures:
         self.stored: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Record that an array stores ``node``: add to ``self.stored`` the number of its structure, which nodes that
-        are equal up to indices share.
+        """Record that an array stores ``node``: add the number of its structure to ``self.stored``. Nodes that are
+        equal up to indices have the same number.
         """
         self.stored.add(self.number(node))
 

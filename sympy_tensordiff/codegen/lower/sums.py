@@ -350,7 +350,8 @@ def _with_merged_sums(graph: Graph, addition: Node, single: Mapping[Node, Sequen
 def _with_factors_in_sum(
     graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]
 ) -> Opened:
-    """Return `term`, a product in which one factor is the sum `node`, as one sum with the other factors moved inside.
+    """Return `term`, a product with the sum `node` as a factor, as one sum with the other factors moved inside.
+
     ``spaces`` caches variables by range, so that sums over equal ranges have equal variables and can be merged.
     """
     variables, rows, body = graph.open(node)

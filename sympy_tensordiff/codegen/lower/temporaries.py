@@ -437,8 +437,8 @@ class Storage:
         return found
 
     def _is_known_outside(self, domain: StorageCandidate) -> bool:
-        """Return whether the bounds of `domain`, a candidate for an array, contain only sizes that are known for every
-        program. Sizes that the host computes for an array of this program do not count.
+        """Return whether the bounds of the array candidate `domain` contain, besides its own axes, only variables that
+        are known outside of the program: sizes, but not those that the host computes for an array.
         """
         forms = [row.form for row in domain.rows]
         forms += [form for bounds in (*domain.lows, *domain.highs) for form in bounds]
@@ -527,9 +527,9 @@ class Storage:
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _is_worth_hoisting(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether each value of `node` serves several iterations of the enclosing loops, and reading it takes
-        less time than computing it: it replaces a division, or several reads. ``1/s[k]**2`` and ``s[k]*x[i, k]`` are
-        hoisted out of a loop over i, j and k.
+        """Return whether it is worthwhile to compute `node` outside of the loop nest and store its values: each serves
+        several iterations, and takes more time to compute than to read. ``1/s[k]**2`` is stored for a loop over i, j
+        and k.
 
         Its array is not larger than one that it reads.
         """

@@ -391,9 +391,11 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
-    """Return the costly calls below `roots` that several loops evaluate and that contain a sum, such as ``exp(Sum
-    ...)``. With `large`, include calls that depend on more indices than each array that they read. Calls only in
-    branches of the selects `choices` do not count.
+    """Return the costly calls below `roots` that contain a sum, such as ``exp(Sum ...)``, and that several loops
+    evaluate, so that their values are worth storing.
+
+    With `large`, include calls without a sum, or with values that are more than the entries of each array that they
+    read. Calls only in branches of the selects `choices` do not count.
 
     Only one branch of a stored select is computed. In the result, indices have standard names.
     """
@@ -480,8 +482,8 @@ def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
 
 
 def _is_choice_of_sums(choice: Node) -> bool:
-    """Return whether the select `choice` depends on indices that its condition does not contain, and a branch of it
-    contains a sum or an extremum that depends on indices.
+    """Return whether the select `choice` has a branch with a sum or extremum that depends on indices, and depends
+    itself on an index that is not in its condition.
     """
     condition, *branches = choice.args
     if all(v in condition.free for v in choice.free if v < 0):

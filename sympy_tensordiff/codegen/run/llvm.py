@@ -290,9 +290,11 @@ def load_program(
     parallel: frozenset[str],
     on_disk: bool,
 ) -> SimpleNamespace:
-    """Return the functions of a program for results of the type ``dtype``: compiled by LLVM, or loaded from disk
-    (``on_disk``). ``fused`` returns the program with fused kernels, ``implementations`` maps external functions to the
-    user's, and ``parallel`` names the functions that run on several cores.
+    """Return the functions of ``program``, for results of the type ``dtype``, compiled by LLVM or loaded from the disk
+    cache (``on_disk``).
+
+    ``fused`` returns the program with fused kernels, ``implementations`` maps external functions to the user's, and
+    ``parallel`` names the functions that run on several cores.
 
     The program with fused kernels is printed only if no code is stored for the program. Raise `UnavailableError` or
     `UnsupportedError` if Numba has to compile the program.

@@ -368,8 +368,9 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count the uses of all values from which value number `root` is computed. Record in ``self.always`` which of
-        them are needed whatever branches the selects take. With ``is_root``, count a use of `root` itself, too.
+        """Count the uses of the values from which value number `root` is computed in ``self.uses``, and record in
+        ``self.always`` those that are needed whatever branches selects take. With ``is_root``, count a use of `root`
+        itself, too.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []

@@ -66,8 +66,8 @@ class _CorrelationFinder:
         self.taken = all_names(program)
 
     def correlation(self, step: ContractionStep) -> tuple[Correlation, list[Step], Step] | None:
-        """Return ``(correlation, replaced, last)`` for a contraction that reads copies of sliding windows: the new
-        step, the steps that it replaces, and the last of them. None for other contractions.
+        """Convert a contraction that reads arrays with copies of sliding windows to a correlation that reads the
+        original array. Return ``(correlation, replaced steps, last of these)``; None for other contractions.
         """
         plain = in_views(step, self.prover.shapes, partial(reserve_name, taken=set(self.taken)))
         gone: list[Step] = []

@@ -261,9 +261,9 @@ def _jammed(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) -> Mad
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: ScheduleContext) -> Made | None:
-    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says, in the context ``site``.
-    The loop along a row, the last of ``spans``, is moved inside other loops (sums, for example), so that memory is read
-    contiguously. None if `plan` is None.
+    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says; None if `plan` is None.
+    The loop along a row, the last of ``spans``, is moved inside other loops, such as sums, so that memory is read
+    contiguously.
 
     A long row is cut into strips.
     """

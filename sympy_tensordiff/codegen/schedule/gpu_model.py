@@ -209,8 +209,8 @@ class _ModelBlocks:
             self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the values of the index variables for thread `number` of a warp, in a block in the middle of the grid;
-        None if the thread computes no entry.
+        """Return the values of the index variables for thread `number` of a warp, in a block in the middle of the GPU
+        grid. None if this thread computes no entry.
         """
         x, y = number % self.width, number // self.width
         if y >= self.height:

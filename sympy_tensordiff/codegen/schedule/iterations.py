@@ -133,8 +133,8 @@ class _Reads:
                     self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
 
     def store(self, array: str, index: tuple[Affine, ...]) -> None:
-        """Record that ``array[index]`` is stored, and forget the known entries that this may change: all entries of the
-        array that are not at a constant distance from the stored one.
+        """Record that ``array[index]`` is stored. Forget the known entries that this store may change: all entries of
+        the array that are not at a constant distance from it.
         """
         others = [known for name, known in self.known if name == array]
         near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]

@@ -350,9 +350,10 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """Return `kernel` with each read replaced by the scalar ``visit(read, variable, loops)``. ``loops`` are the
-    variables of the axes and loops around the read, ``variable`` is the one that will be innermost. Short loops, which
-    are unrolled, do not count.
+    """Return `kernel` with each read replaced by the scalar ``visit(read, variable, loops)``: ``variable`` is that of
+    the innermost loop or axis around the read, and ``loops`` are the variables of the loops and axes around it.
+
+    Short loops, which are unrolled, do not count.
 
     The row's axis is innermost if the kernel runs row by row; ``variable`` is None if there is no loop.
     """

@@ -115,9 +115,11 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 def carry(
     row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: NameMaker
 ) -> tuple[Statement, ...]:
-    """Return statements that compute the prefix scan ``scan``, such as a running sum, along a row: in a loop, each
-    entry continues from the value of the previous one. ``last`` is the last index of the row, ``others`` are the names
-    of scans already computed. ``fresh`` returns new names.
+    """Return statements that compute the prefix scan ``scan``, such as a running sum, along a row in one loop: each
+    entry continues from the value of the previous one.
+
+    ``last`` is the last index of the row, ``others`` are the names of scans already computed. ``fresh`` returns new
+    names.
 
     If each entry adds one exponential, these are computed for the whole row first, in vectors.
     """
@@ -250,9 +252,10 @@ def _rescale(
     terms: Sequence[Statement],
     fresh: NameMaker,
 ) -> list[Statement]:
-    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
-    ``change``: they multiply by ``exp(change)`` or, if this loses digits, run ``terms``, which sum again. `parts` are
-    pairs ``(new, old)`` of terms of m; ``fresh`` makes new names.
+    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift ``m`` changes by
+    ``change``: they multiply by ``exp(change)`` or, if that loses digits, sum again by ``terms``.
+
+    `parts` are pairs ``(new, old)`` of terms of ``m``.
 
     A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """

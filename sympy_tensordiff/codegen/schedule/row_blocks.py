@@ -64,8 +64,9 @@ class _RowGroups:
         self.temporaries = {array.name for array in program.temporaries}
 
     def grouped(self, excluded: Collection[str]) -> RowBlocks:
-        """Return the program in which consecutive row-wise kernels are joined into one launch, each group as long as
-        possible. Kernels that fill arrays in ``excluded`` are not joined.
+        """Join consecutive row-wise kernels of the program to single launches, with as many kernels in each as
+        possible, and return the new program with its shared loops. Kernels that fill arrays in ``excluded`` are not
+        joined.
         """
         groups: list[list[Step]] = []
         for step in self.program.kernels:

@@ -129,8 +129,8 @@ of 2,000 entries: 9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries
 
 
 def windowed(loop: Loop, axis: str) -> Loop:
-    """Return a loop over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, as a loop
-    that begins at 0; another loop unchanged.
+    """Return `loop`, over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, as a loop
+    that begins at 0. Other loops are unchanged.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load

@@ -73,8 +73,8 @@ class Stages(NamedTuple):
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program in which each long reduction is replaced by the kernels that `work` makes of it: one for
-    partial sums, one that adds them up.
+    """Return the program in which each long reduction is split for the GPU by `work`: one kernel computes partial sums,
+    another one adds them up.
     """
     steps: list[Step] = []
     for step in program.kernels:

@@ -327,8 +327,10 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """Return (do not raise) the error that two guesses of the orders, ``first`` and ``second``, are equally plausible.
-    It suggests declarations that decide, in addition to those in the text ``root`` if it ``has_declarations``.
+    """Return the error, without raising it, that two guesses ``first`` and ``second`` of the orders of names (scalar,
+    vector or matrix) are equally plausible. Its message suggests declarations that decide between them.
+
+    They are added to the declarations in the text ``root`` if it ``has_declarations``.
     """
     differing = [name for name in first if first[name] != second[name]]
     listed = " and ".join(map(short, differing))

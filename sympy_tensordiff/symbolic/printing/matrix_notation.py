@@ -64,8 +64,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the summed labels of an einsum that are printed as a sum along an axis, ``sum(A, axis=0)``, and not as a
-    matrix product, ``A @ B``. ``inputs`` has the labels of each operand, ``output`` those of the result.
+    """Return the labels of an einsum whose sum is printed as ``sum(A, axis=0)``, and not as a matrix product ``A @ B``.
+    ``inputs`` has the labels of each operand, ``output`` those of the result.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -225,9 +225,11 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors along the axis ``label`` of a product: the operands with this label alone, and a chain ``A
-        @ v`` for each matrix ``A`` with this label and another one. The vector v combines the operands at the other
-        label; labels in ``without`` are skipped.
+        """Return the vectors in a product of matrices and vectors that are multiplied along the axis ``label``: the
+        vectors with this label, and ``A @ v`` for each matrix ``A`` with this label, where ``v`` combines the operands
+        at the other label of ``A``.
+
+        Matrices whose other label is in ``without`` are skipped.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
@@ -237,8 +239,8 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors that follow the matrix ``A`` in a printed product such as ``A @ B @ v``. ``before`` is the
-        label of the rows of ``A``, ``label`` that of its columns.
+        """Return the factors to print after a matrix ``A`` in a product such as ``A @ B @ v``: those with the column
+        label ``label`` of ``A``, and the factors after them. ``before`` is the row label of ``A``.
         """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
