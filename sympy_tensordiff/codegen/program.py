@@ -382,9 +382,8 @@ def _assemble(
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
-    """Lower the `simplified` expressions to steps, and return the complete program, with run-time checks and masked
-    reads. ``shares_rows`` and ``only_rows`` are options for arrays of values that several sums need; `domains` maps
-    values to the array that stores them.
+    """Convert the `simplified` expressions to steps, and return the complete program, with run-time checks and masked
+    reads.
 
     ``shares_rows`` allows arrays for values that several sums need; with `only_rows`, loops read these arrays along
     their rows only. `domains` maps a value to the candidate for one array that stores it wherever the program needs it.
@@ -469,8 +468,8 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
-    """Add the loop nest that computes `entries`, the formula of the array in ``definition``, to ``lowering``; if
-    `entries` is None, add the library call of ``definition``. Return the array that is filled.
+    """Add the loop nest that computes the array of ``definition`` from `entries`, the formula of its entries, to
+    ``lowering``, and return the array. If `entries` is None, add a library call instead.
     """
     if entries is not None:
         return lowering.output(entries, definition.name)

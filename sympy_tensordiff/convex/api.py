@@ -204,8 +204,8 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
     names: dict[Expr, Expr] = {}
 
     def logarithm(matrix: Any) -> Expr:
-        """Return the symbol that represents ``log(det(matrix))``, the same one at each call. For an inverse, return
-        minus the symbol of the matrix that is inverted.
+        """Return the symbol that represents ``log(det(matrix))``, the same one at each call for equal matrices. If
+        ``matrix`` is ``inv(A)``, return minus the symbol of ``A``.
         """
         if isinstance(matrix, TensorInverse):
             return -logarithm(matrix.args[0])

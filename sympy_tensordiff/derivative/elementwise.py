@@ -209,8 +209,8 @@ class Differentiation:
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 
     def finite_nodes(self, root: Node) -> FiniteNodes:
-        """Return the set of nodes that are finite whenever `root` is. Such a node times a cotangent of 0 is exactly 0,
-        so that the product needs no guard.
+        """Return the set of the nodes below `root` that are finite whenever `root` is. Such a node times a cotangent of
+        0 is exactly 0, so that the product needs no guard.
         """
         return FiniteNodes(self.graph, root, self._values)
 

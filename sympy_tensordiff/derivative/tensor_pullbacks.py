@@ -31,9 +31,11 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, contribution)`` for each operand of `node` for which ``is_active(operand)``: the contribution
-    of `node` to the cotangent of the operand. The first `prefix` axes of cotangents are those of the differentiated
-    value. With `certain`, `node` is finite wherever this value is, and needs no guards.
+    """Yield ``(operand, contribution)`` for each operand of `node` that depends on a variable: the contribution of
+    `node` to the cotangent of the operand, if `node` has the cotangent `cotangent`.
+
+    ``is_active(operand)`` tells whether an operand depends on a variable. The first `prefix` axes of cotangents are
+    those of the differentiated value. With `certain`, `node` is finite wherever this value is, and needs no guards.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)

@@ -208,8 +208,8 @@ class _InputTasks:
         return (cut if self.is_file else None), (self.name,)
 
     def _join_chunks(self, cut: Any, ends: Any) -> Any:
-        """Return the key of a task that computes the slice ``cut`` of a dask array, joined from the chunks that overlap
-        it; add the tasks that are needed. ``ends`` is `cut` in the form of a part of a key.
+        """Add tasks that join the slice ``cut`` of a dask array from the chunks that overlap it. Return the key of the
+        last task. ``ends`` is `cut` in the form of a part of a key.
         """
         positions, keys = [], []
         for pieces in product(*(self._overlapping_chunks(axis, own) for axis, own in enumerate(cut))):

@@ -170,8 +170,8 @@ class Products:
         self.works.update(without)
 
     def is_larger_than_others(self, product: Node) -> bool:
-        """Return whether the result of `product` grows faster with the sizes than every tensor that is not a product,
-        as ``A @ A.T`` does for a matrix ``A`` with few columns.
+        """Return whether the result of `product` grows faster with the sizes than all tensors that are not products, as
+        ``A @ A.T`` does for a matrix ``A`` with few columns.
         """
         if self.given is None:
             shapes = {part.shape for part in self.nodes if not is_core(part)}

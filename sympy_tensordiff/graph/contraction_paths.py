@@ -234,8 +234,9 @@ class _OptimalSearch:
         return found
 
     def kept(self, labels: int, operands: int) -> int:
-        """Return the ``labels`` that the product of ``operands`` has as axes: those that the output or another operand
-        also has; the product is summed over the others. Both sets are the bits of an integer.
+        """Return those of ``labels`` that remain as axes when the operands ``operands`` are multiplied: labels that the
+        output or another operand also has. The product is summed over the others. Sets of labels and operands are the
+        bits of an integer.
         """
         for bit, owners in self.inner:
             if labels & bit and not owners & ~operands:

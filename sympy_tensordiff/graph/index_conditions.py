@@ -263,9 +263,8 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """Return the relation ``difference > 0`` (``>=`` if not `strict`) as bounds of ``f``, for a difference ``c - f**n``
-    or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences. ``is_linear`` tests an ``f`` that
-    need not be an integer.
+    """Return the relation ``difference > 0`` (``>=`` if not `strict`) solved for ``f`` if ``difference`` is ``c -
+    f**n`` or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences.
     """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()

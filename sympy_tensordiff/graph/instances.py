@@ -136,9 +136,9 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield other ways to write the index forms `forms`: ``-a`` for ``a`` in ``a == 0`` or in a congruence, and ``-1 -
-    a`` and ``m - 1 - a``, which have the opposite sign, for the dividend of ``floor(a/m)``. `position` says in which of
-    these the forms occur.
+    """Yield other ways to write the index forms `forms` of a constraint or a floor: ``-a`` for the form of ``a == 0``
+    or a congruence, and forms of the opposite sign, ``-1 - a``, for the dividend of ``floor(a/m)``. `position` tells
+    which of these `forms` are from.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)

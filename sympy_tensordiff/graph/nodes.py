@@ -219,8 +219,8 @@ class Graph(Elementwise):
         return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
 
     def shared_variables(self, names: Sequence[str], *taken: Container[int]) -> tuple[int, ...]:
-        """Return one variable for each of ``names``, none of which is in ``taken``. They are taken from one list, so
-        that repeated calls return the same variables where possible.
+        """Return one variable for each of ``names``, none of which is in ``taken``. Variables of earlier calls are used
+        again if possible.
         """
         variables: list[int] = []
         for name in names:

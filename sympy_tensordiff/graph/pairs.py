@@ -132,8 +132,8 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether the last pass computes `product` for another use as well, so that it costs nothing here: in
-        that pass it has several uses, or none in the current result.
+        """Return whether `product` is computed for another use as well, so that it costs nothing here: in the last pass
+        over the products, it had several uses, or none in the current result.
         """
         if product not in self.computed:
             return False

@@ -110,7 +110,7 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
 
 
 def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return the constraints among ``rows`` that are linear in ``variables``; the others are dropped. Floors of the
+    """Return constraints that are linear in ``variables`` from ``rows``; other ones are dropped. Floors of the
     variables are first rewritten as inequalities where that is possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
@@ -248,8 +248,8 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Return bounds on the ``outer`` loop variables that follow from ``rows`` when ``variable`` is eliminated, also
-    where a symbol multiplies it: ``r >= M*i`` and ``i >= s`` give ``r >= M*s``, if ``known`` implies that ``M`` is
+    """Eliminate ``variable`` from the constraints ``rows`` and return the bounds on the ``outer`` loop variables that
+    follow, where symbols multiply it: ``r >= M*i`` and ``i >= s`` give ``r >= M*s``, if ``known`` implies that ``M`` is
     positive.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]

@@ -63,9 +63,10 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
 def project(
     rows: Iterable[Constraint], drop: Iterable[Variable], facts: Sequence[Constraint] = (), max_rows: int | None = None
 ) -> tuple[Constraint, ...] | None:
-    """Return the constraints without the variables in ``drop`` that ``rows`` imply. Those that ``facts`` and the others
-    imply may be left out; if more than ``max_rows`` remain, only the simplest are returned. None if ``rows`` contradict
-    each other.
+    """Return constraints without the variables in ``drop`` that the constraints ``rows`` imply: their projection on the
+    other variables. None if ``rows`` contradict each other.
+
+    Constraints that ``facts`` and the others imply may be left out.
 
     Law: as `eliminate`, for all variables together. Before the number of rows grows, and after it has grown, rows
     implied by the others and by ``facts`` (which must not contain the variables) are removed, so that it stays near

@@ -173,8 +173,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for one of ``variables`` that an equation like ``n*i == p`` in ``rows``
-    determines; the guard says that p is a multiple of n. None without such an equation.
+    """Return ``({variable: value}, guards)`` for one of ``variables`` that an equation in ``rows`` determines: ``i =
+    p/n`` for ``n*i == p``, with the guard that p is a multiple of n. None without such an equation.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.

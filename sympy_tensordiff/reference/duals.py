@@ -122,9 +122,10 @@ def apply_chain_rule(
 def _finite_slope(
     slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
 ) -> Number:
-    """Return ``slope(n, inner)``, the partial derivative of a function with respect to argument ``n`` at the values
-    ``inner``. If it is infinite, return 0 instead, provided that the dual number ``argument`` has no derivatives and
-    the function's value ``result`` is finite.
+    """Return the partial derivative ``slope(n, inner)`` of a function with respect to argument ``n`` at the values
+    ``inner``; if it is infinite, but does not matter, return 0.
+
+    It does not matter if the dual number ``argument`` has no derivatives and the function's value ``result`` is finite.
     """
     try:
         factor = slope(n, inner)

@@ -137,8 +137,9 @@ def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
     """Return the formulas `roots` with differences of nearly equal numbers, such as ``exp(u) - 1``, replaced by forms
-    that lose no digits. `arrays` are the tensors that store the first of the roots; `products` maps other stored
-    tensors to their formulas.
+    that lose no digits, such as ``expm1(u)``.
+
+    `arrays` are the tensors that store the first of the roots; `products` maps other stored tensors to their formulas.
 
     The rules look into reads of both.
     """
@@ -289,8 +290,8 @@ class _Rewriter:
         return self.bounded_quotients[array]
 
     def without_parentheses(self, node: Node) -> Node:
-        """Return a sum with multiples of inner sums multiplied out: ``a + 2*(b - c)`` as ``a + 2*b - 2*c``. Other nodes
-        are unchanged.
+        """Multiply out the multiples of inner sums in the sum `node`, and return the result: ``a + 2*(b - c)`` becomes
+        ``a + 2*b - 2*c``. Other nodes are unchanged.
         """
         if node.op != "add":
             return node

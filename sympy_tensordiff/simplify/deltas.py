@@ -67,8 +67,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
-    """Return the sum of `body` over the variables `kept`, in the range `rows`. Equations that determine other variables
-    have been solved before. Constraints that cannot be loop bounds become guards.
+    """Return the sum of `body` over the variables `kept`, in the range given by the constraints `rows`, from which
+    equations have already been eliminated. Constraints that cannot be loop bounds become guards.
 
     Constraints without the variables `kept` are a guard around it, the others its ranges.
     """

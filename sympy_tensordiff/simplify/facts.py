@@ -82,9 +82,10 @@ Seen = set[tuple[Node, Rows]]
 
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
-    """Return the constraints on sizes and free indices under which all unconditional reads below `root` are in bounds.
-    `known` are constraints that hold, such as that ranges are not empty. Nodes in `seen` are skipped; visited ones are
-    added to it.
+    """Return the constraints on sizes and free indices that the unconditional reads below `root` need to be in bounds.
+    `known` are constraints that hold already.
+
+    Nodes in `seen` are skipped; visited ones are added to it.
     """
     found: list[Constraint] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
@@ -253,8 +254,8 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of integer tensors in ``roots`` that occur in the indices of a computed tensor, such as ``p`` in
-    ``[x[p[i]]]_i[j]``. Only those computed tensors are searched of which single entries or diagonals are read.
+    """Return the names of integer tensors that are used in ``roots`` to index a computed tensor, such as ``p`` in
+    ``[x[p[i]]]_i[j]``.
     """
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]

@@ -99,9 +99,10 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return `factors` rewritten to contain as few free indices as possible. Each subexpression with a variable in
-    `changing` becomes the best result of `rewrites`, functions that return an equal node. The variables in `fixed` are
-    sizes, which do not count as indices.
+    """Rewrite `factors` so that they contain as few free indices as possible: each subexpression with a variable in
+    `changing` is replaced by the best result of `rewrites`, functions that return an equal node.
+
+    The variables in `fixed` are sizes, which do not count as indices.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
@@ -152,8 +153,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` without the integer-array entries that the enclosing function's equation ``row`` determines:
-        with ``p[i] == k``, its index ``p[i] + 1`` becomes ``k + 1``. A node that a condition tests is unchanged.
+        """Return `node` with integer-array entries replaced by their values under the known equation ``row``: with
+        ``p[i] == k``, the index ``p[i] + 1`` becomes ``k + 1``. Nodes that a condition tests are unchanged.
         """
         if node in tested:
             return node

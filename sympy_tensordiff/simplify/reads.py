@@ -387,8 +387,8 @@ def _forward(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
 
 
 def _reflection(body: Node, variable: int, sizes: frozenset[int]) -> Affine | None:
-    """Return ``c`` if `body` reads ``c - variable`` and all reads subtract `variable`, where ``c`` contains only sizes
-    and numbers; else None.
+    """Return the form ``c`` if `body` uses the index `variable` only in reads at ``c - variable`` and similar ones,
+    where it is subtracted; else None. ``c`` contains only sizes and numbers.
     """
     found = None
     for part in reachable(body, keys=frozenset((variable,))):

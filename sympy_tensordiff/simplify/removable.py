@@ -427,8 +427,8 @@ class Group(NamedTuple):
 def _first_groups(
     graph: Graph, parts: ArithmeticSubexpressions, addends: Sequence[Node], variables: Sequence[Variable]
 ) -> list[Group]:
-    """Return the groups of `addends` that cancel each other near 0, for the first variable ``u`` in `variables` that
-    has such groups; [] if none has. The terms of a group are a common factor times functions of ``u``.
+    """Return groups of `addends` that cancel each other near ``u = 0``, for the first ``u`` in `variables` for which
+    there are any; [] if there are none. The terms of a group are functions of ``u`` times a common factor.
     """
     for variable in variables:
         groups: dict[Node, _Terms] = {}

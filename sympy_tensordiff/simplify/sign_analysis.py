@@ -104,8 +104,8 @@ def _addition(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFact
 
 
 def _touches_zero(graph: Graph, term: Node, constant: Node) -> bool:
-    """Return whether ``term + constant`` is nonnegative and has the derivative 0 wherever it is 0, as ``1 - cos(u)``,
-    ``1 - cos(u)**2`` and ``cosh(u) - 1``.
+    """Return whether ``term + constant`` is nonnegative with derivative 0 wherever it is 0, as ``1 - cos(u)`` and
+    ``cosh(u) - 1``, so that its square root has a kink there.
     """
     factor, value = graph.split_view(term)
     if value.op == "pow" and value.args[1].op == "const" and value.args[1].data == 2:

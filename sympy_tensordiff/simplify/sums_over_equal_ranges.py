@@ -50,9 +50,8 @@ class Summed(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """Return `nodes` with ``Sum f + Sum g`` over one range merged to ``Sum (f + g)``, if ``f`` and ``g`` share factors.
-    With `selected`, guards by equations with tensor entries count as factors. Variables in `sizes` are not indices;
-    additions of whole tensors are unchanged.
+    """Return `nodes` with sums over the same range merged if their terms have common factors: ``Sum f + Sum g`` becomes
+    ``Sum (f + g)``. Additions of whole tensors are unchanged.
 
     The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
     equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside

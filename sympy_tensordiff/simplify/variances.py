@@ -61,8 +61,8 @@ def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _may_have_covariance(node: Node) -> bool:
-    """Return whether `node` is an addition of at most `MAX_TERMS` terms, one of which is a product or square of sums
-    (or of reads of stored sums): a cheap test that `node` may contain a covariance.
+    """Return whether `node` may contain a covariance, by a cheap test: it is an addition of at most `MAX_TERMS` terms,
+    one of which is a product or square of sums (or of reads of stored sums).
     """
     if node.op != "add" or len(node.args) > MAX_TERMS:
         return False
@@ -145,9 +145,9 @@ def _formula_of_sum(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum, other: ScaledSum) -> Node | None:
-    """Return ``products + factor*one*other`` as a multiple of ``sum((x - mean(x))*(y - mean(y)))``, which is more
-    accurate. Here `products` is a multiple of the sum of ``x*y``, `one` of the sum of ``x``, and `other` of the sum of
-    ``y``. None if there is no such form.
+    """Return ``products + factor*one*other`` in the more accurate form of a covariance, a multiple of ``sum((x -
+    mean(x))*(y - mean(y)))``. None unless `products` is a multiple of ``sum(x*y)``, `one` of ``sum(x)`` and `other` of
+    ``sum(y)``.
     """
     variables, rows, body = graph.open(one.value)
     count = _count(graph, variables, rows)

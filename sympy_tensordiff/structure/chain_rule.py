@@ -222,7 +222,9 @@ def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]
 
 
 def _rename_bound_indices(total: Any) -> tuple[tuple[IndexRange, ...], Expr]:
-    """Return ``(ranges, body)`` of the reduction ``total`` with new names for the bound indices, outermost first."""
+    """Return ``(ranges, body)`` of the sum or other reduction ``total``, with its bound indices renamed to new ones.
+    The ranges are given outermost first.
+    """
     ranges = total.ranges()
     names = Replacement(Substitution({index: sympy.Dummy(index.name, integer=True) for index, _, _ in ranges}))
     return tuple(IndexRange(*map(names, limit)) for limit in ranges), names(total.body)

@@ -218,9 +218,10 @@ def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
 def _check_variable(
     expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
 ) -> float:
-    """Compare the derivative with respect to ``wrt`` with finite differences, at a random point near which
-    ``expression`` is smooth, and return the relative error. ``candidate`` is the user's derivative, or None for that of
-    this package.
+    """Compare the derivative of ``expression`` with respect to ``wrt`` with finite differences at a random point, and
+    return the relative error. ``candidate`` is the user's derivative, or None for that of this package.
+
+    ``expression`` is smooth near the point.
     """
     expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
     points = _draw_points(expression, wrt, expressions, sizes, seed)

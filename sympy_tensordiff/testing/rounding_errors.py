@@ -29,9 +29,10 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``: a bound of the error of a result with the derivative ``slope`` with respect to
-    a value with a rounding error of at most ``weight*size``. Unless ``is_symbolic``, it is 0 where the slope is 0, even
-    if ``size`` is infinite there.
+    """Return ``weight*abs(slope)*size``, a bound of the error in a result that comes from a value with a rounding error
+    of at most ``weight*size``. ``slope`` is the derivative of the result with respect to this value.
+
+    Unless ``is_symbolic``, it is 0 where the slope is 0, even if ``size`` is infinite there.
     """
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:

@@ -406,9 +406,10 @@ class VectorPrinter(ScalarPrinter):
         return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
-        """Return the text of the entries at ``index`` of the array ``name`` as the target of an assignment. A view to
-        which Python cannot assign is given a name in ``block`` first, and this name is returned. ``extents`` are the
-        lengths of the array's axes.
+        """Return the Python text of the entries at ``index`` of the array ``name``, as the target of an assignment. If
+        Python cannot assign to this expression, first give the view a name in ``block``, and return this name.
+
+        ``extents`` are the lengths of the array's axes.
         """
         part = self.view_text(name, index, extents, ", write=True")
         is_transposed = ".T" in part or ".transpose(" in part

@@ -471,8 +471,8 @@ class CFile:
         yield Refusal(f"!is_symmetric({array}, {length})", 2)
 
     def range_of_data(self, array: str, count: str) -> Generator[Refusal, None, tuple[str, str]]:
-        """Return ``(least, greatest)``, C expressions for the least and the greatest of the ``count`` entries of the
-        integer array ``array``. Use it as ``yield from``: a subclass first yields the lines (`Refusal`) that compute
+        """Return ``(least, greatest)``, the C expressions for the least and the greatest of the ``count`` entries of
+        the integer array ``array``. This is a generator: a subclass may first yield lines (`Refusal`) that compute
         both.
         """
         yield from ()

@@ -94,8 +94,8 @@ class CRecurrencePrinter:
         return self.loop_over_entries(result, f"{target}[{self.index}] = 0;")
 
     def copied(self, target: str, source: str, result: str) -> list[str]:
-        """Return the C lines that copy an array from the pointer `source` to the pointer `target`. Its shape is that of
-        the array named `result`, which a time step fills.
+        """Return the C lines that copy an array of a time step from the pointer `source` to the pointer `target`. It
+        has the shape of the array `result`.
         """
         return self.loop_over_entries(result, f"{target}[{self.index}] = {source}[{self.index}];")
 

@@ -196,8 +196,8 @@ class CudaPrinter(NestPrinter):
         return super().call(function, arguments)
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the CUDA expression that reads `entry`, an entry of an integer array that is used in an index; the
-        array is stored flat.
+        """Return the CUDA expression that reads `entry`, an entry of a flat integer array that is used as an index of
+        another array.
         """
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 

@@ -56,8 +56,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Emit the heads of loops over all indices that neither the block nor the number of the task fixes, the longest
-        loop first. The loops are entered on ``stack``: closing it ends them.
+        """Emit the beginning of loops over all indices that are fixed neither in the block nor by the number of the
+        task, the longest loop first. Closing ``stack`` ends the loops.
         """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}

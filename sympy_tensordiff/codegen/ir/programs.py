@@ -200,9 +200,8 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``, computed for one block of rows i
-    after the other. The pairs (i, j) of a block form a trapezoid: a matrix product sums over the values of j that all
-    of its rows have, and a loop adds the other terms.
+    """A contraction with a triangular matrix, such as ``sum(A[i, j]*B[j, k], j <= i)``, computed for one block of rows
+    i after the other: a matrix product sums over the j of all rows in the block, and a loop adds the remaining terms.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.

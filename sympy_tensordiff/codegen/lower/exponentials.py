@@ -497,9 +497,11 @@ class Exponentials:
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:
-    """Return the terms of `exponent` in groups that have no index in common except `variables`, so that the exponential
-    is a product of one factor per group, as in a product of matrices. Terms without other indices are in the first
-    group. Return [] if a term depends on none of `variables`, or there are fewer than two groups.
+    """Group the terms of `exponent` such that different groups have only indices in `variables` in common; the
+    exponential is then a product of one factor per group, as in a product of matrices. Return the groups, or [] if
+    there are fewer than two.
+
+    Terms without other indices are in the first group. Also return [] if a term depends on none of `variables`.
     """
     groups: list[tuple[set[int], list[Node]]] = []
     for term in exponent.args if exponent.op == "add" else ():

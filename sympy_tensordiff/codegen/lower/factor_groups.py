@@ -160,8 +160,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables of `matrix` that the other operand of the product lacks. `matrix` can be summed
-        over them before the product. `summed` are the labels that both operands have.
+        """Return the summed variables that label `matrix` but not the other operand of the product. `matrix` can be
+        summed over these before the product. `summed` are the summed labels that both operands have.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])

@@ -330,8 +330,8 @@ class Lowering(Matrices):
         return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
     def _sums_first(self, node: Node, block: CodeBlock) -> Recursion[None]:
-        """Before the addition `node` is computed in `block`, add the code of the sums among its terms, so that sums
-        over the same range share a loop nest. A sum is added to the outermost block in which it is constant.
+        """Add the code of the sums among the terms of the addition `node` before `node` is computed in `block`, so that
+        sums over the same range share a loop nest. Each sum is added to the outermost block in which it is constant.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """

@@ -48,9 +48,10 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: a formula, and terms like
-    ``y[p[k]] += v[k]``, which are added to entries that data select. ``rows`` and ``guard`` bound the axes. With
-    ``stores``, inner sums may be stored in arrays.
+    """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the scatters add terms such as
+    ``y[p[k]] += v[k]`` to entries that data select, and ``node`` is the formula of the other terms.
+
+    ``rows`` and ``guard`` bound the indices `axes` of an entry. With ``stores``, inner sums may be stored in arrays.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -237,9 +238,9 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the integer-array entry ``r[q]`` for a reduction that selects terms by comparing it with entries of the
-    array, such as ``Sum_i v[i]*[r[i] == r[q]]``. Its index q must be one of `variables`, outside of the reduction. None
-    if there is no such entry.
+    """Return the integer-array entry ``r[q]`` that selects the terms of the reduction `node` by comparison with entries
+    ``r[i]`` of the same array, as in ``Sum_i v[i]*[r[i] == r[q]]``. None if there is none whose index ``q`` is in
+    `variables`.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """

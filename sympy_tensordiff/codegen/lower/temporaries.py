@@ -237,8 +237,8 @@ class Storage:
         self.names.update(renamed)
 
     def _start_block(self, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> CodeBlock:
-        """Prepare a new kernel that computes `body` in loops over `axes`, which have the lengths `extents`, and return
-        its outermost block of code. The names and use counts of the previous kernel are reset.
+        """Start a new kernel that computes `body` in loops over the indices `axes`, and return its outermost block of
+        code. Forget the names and use counts of the previous kernel. `extents` are the lengths of the axes.
         """
         self._locals, self._tried_locals, self._uses, self._axes = set(), {}, uses(body), tuple(axes)
         for v in axes:
@@ -423,8 +423,8 @@ class Storage:
         return stored
 
     def doubled_domains(self) -> dict[Node, StorageCandidate]:
-        """Return ``{value: candidate}`` for each costly value that several temporaries store over different index
-        ranges. The candidate describes a single array that would store the value over all of these ranges.
+        """Return a dictionary from the costly values that several temporaries store over different index ranges to
+        candidates. Each candidate describes one array that would store the value over all of these ranges.
         """
         kept = {array.name for array in self.kept}
         found = {}

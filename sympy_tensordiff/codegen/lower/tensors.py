@@ -334,9 +334,8 @@ class _Definitions:
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
-        """Return `node`, a scalar or comprehension, in index notation: operations on whole tensors in it become sums,
-        or reads of the arrays that store them. A `node` that an array stores is returned as this array, or as its only
-        entry.
+        """Return the scalar or comprehension `node` in index notation: operations on whole tensors in it become sums,
+        or reads of the arrays that store them. If an array stores `node`, return this array, or its only entry.
         """
         if node in self.arrays:
             array = self.arrays[node]

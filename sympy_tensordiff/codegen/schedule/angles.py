@@ -78,8 +78,8 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with sine and cosine replaced by versions for small angles, and with statements that set the flag
-    ``wide`` if an angle exceeds `MAX_NEAR_ANGLE`. ``fresh`` returns new names.
+    """Return `body` with sine and cosine replaced by versions for small angles. Added statements set the flag ``wide``
+    if an angle exceeds `MAX_NEAR_ANGLE`. ``fresh`` returns new names.
     """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:

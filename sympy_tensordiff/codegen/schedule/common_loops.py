@@ -407,8 +407,8 @@ class _Computed(_Numbering):
         return self.scalar[root]
 
     def _in_order(self, root: int) -> list[int]:
-        """Return the numbers of the values that must be computed to get the value numbered ``root``, itself included,
-        arguments first. Values that have an expression already are left out.
+        """Return the numbers of the values that must be computed for the value number ``root``, arguments before their
+        uses and ``root`` last. Values that have an expression already are left out.
         """
         found: list[int] = []
         stack = [root]

@@ -118,8 +118,10 @@ class _CorrelationFinder:
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
         """Find the kernel that adds the entries of the product `step` to overlapping windows of an array (col2im).
-        ``output`` is the entry of the product at ``labels``. Return ``(entry, kernel, fills)``: the entry to which it
-        adds, the kernel, and the steps that first fill the array with 0; None if there is none.
+        Return ``(entry, kernel, fills)``: the entry to which it adds, the kernel, and the steps that first set the
+        array to 0. None if there is none.
+
+        ``output`` is the entry of the product at ``labels``.
 
         A correlation can replace all these steps.
         """

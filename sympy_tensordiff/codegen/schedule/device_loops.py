@@ -189,9 +189,10 @@ def _describe_loop(step: Recurrence) -> Iterator[str]:
 
 
 def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return ``{array: axis}`` for the states of a recurrence and the arrays that a time step ``body`` fills: the axis
-    along which all entries are computed independently (the batch axis). {} if there is none. ``states`` are pairs
-    (argument, result).
+    """Return ``{array: axis}`` for the arrays of a recurrence's step ``body`` and its states, where ``axis`` is a batch
+    axis: all entries along it are computed independently. {} if there is none.
+
+    ``states`` are pairs (argument, result).
 
     Law: a kernel's entry at one value of its axis reads these arrays at the same value of theirs.
     """

@@ -312,8 +312,8 @@ def rfactor(loop: Loop, count: int, fresh: NameMaker) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: NameMaker) -> tuple[Statement, ...]:
-    """Return statements that run `loop`, each iteration of which adds to a whole row, with `count` iterations in one
-    pass over the row (unroll-and-jam).
+    """Unroll `loop`, each iteration of which adds terms to a whole row of sums, so that `count` iterations share one
+    pass over the row (unroll-and-jam). Return the new statements.
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 

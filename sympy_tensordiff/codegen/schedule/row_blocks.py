@@ -136,9 +136,11 @@ def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
 def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Return whether `step` can join `group`, the kernels of one GPU launch with a block of threads for each row. It
-    must read the arrays of the group only in its own row, and fill no array in ``excluded``. ``shared_loops`` and
-    ``shapes`` map arrays to loops that threads share and to shapes.
+    """Return whether `step` can be added to `group`, the kernels of one GPU launch with a block of threads for each
+    row. It must read the arrays of the group only in its own row.
+
+    It must fill no array in ``excluded``. ``shared_loops`` and ``shapes`` map arrays to loops that threads share and to
+    shapes.
     """
     first = group[0]
     if (

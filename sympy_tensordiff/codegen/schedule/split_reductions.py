@@ -283,8 +283,8 @@ class _Stages:
         return Affine.variable(self.sizes[-1].name)
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return the kernels that compute `array`: only `kernel`, or two kernels in its place if splitting a long sum
-        is useful. The first one computes partial sums, and the second one adds these up.
+        """Split `kernel` into two kernels if this is useful for a long sum: the first computes partial sums, the second
+        adds them up to `array`. Return these, or `kernel` alone.
         """
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
         for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():

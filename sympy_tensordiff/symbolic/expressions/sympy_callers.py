@@ -93,8 +93,8 @@ class CallerDependent:
 
     @property
     def func(self) -> Any:
-        """Override `Basic.func`: return the node's class. If SymPy's `cse` asks, return a function that gives the node
-        itself; if `simplify` asks, one that gives the simplified node.
+        """Override `Basic.func`: return the node's class. For SymPy's functions `cse` and `simplify`, which rebuild
+        nodes by it, return a function that gives the node itself, or the simplified node.
         """
         caller = sys._getframe(1)
         if caller.f_globals is CSE:

@@ -159,9 +159,8 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a summed label that is an axis of exactly two matrices, so that `_join` can multiply them; None if
-        there is none. ``component`` lists the labels to choose from; those in ``kept`` are axes of the result and are
-        not summed.
+        """Return a label in ``component`` that is an axis of exactly two matrices, so that `_join` can multiply them
+        over it; None if there is none. Labels in ``kept``, the axes of the result, are left out.
 
         A label whose two neighbours are connected by a matrix is preferred.
         """

@@ -33,9 +33,8 @@ def over_indices(expr: Any) -> Any:
 
 
 class _OverIndices(Rewriting):
-    """The traversal of `over_indices`, which replaces scans that depend on an index of an enclosing sum or
-    comprehension. ``bound_indices`` has pairs
-    ``(index, (first value, number of values))`` for these indices.
+    """Rewrites expressions in `over_indices`: replaces scans (loops over time) that depend on an index of an enclosing
+    sum or comprehension. ``bound_indices`` has pairs ``(index, (first value, number of values))`` for these indices.
     """
 
     def symbol(self, expr: Any, bound_indices: Any) -> Any:
