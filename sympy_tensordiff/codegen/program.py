@@ -144,8 +144,10 @@ class Task:
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
     """Return the verified program that computes the expression (or nested tuple of expressions) ``expr`` from the
-    symbols ``args``. With `search`, it finds instead the first position of bad data for each of the data checks with
-    these numbers. ``given`` are fields of `Options`.
+    symbols ``args``.
+
+    With `search`, the numbers of data checks, the program instead finds the first position of bad data for each of
+    them. ``given`` are fields of `Options`.
     """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]

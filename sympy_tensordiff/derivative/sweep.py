@@ -279,8 +279,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent.
-        Contributions that can be summed over the indices that `node` does not use are added to a single one.
+        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent, with those
+        merged into one that can be summed over the indices that `node` does not use.
         """
         staged = []
         for part in parts:

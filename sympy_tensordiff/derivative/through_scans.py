@@ -368,8 +368,8 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a new variable of the scan, named like `name`, that has the value `expr` in every step: a state that
-        never changes. `expr` is a cotangent computed outside of the steps; a number is returned unchanged.
+        """Return a new variable of the scan (loop over time) that has the value `expr` in every step: a state that
+        never changes. It is named like `name`; an `expr` that is a number is returned unchanged.
         """
         if expr.is_number:
             return expr

@@ -135,9 +135,11 @@ class Graph(Elementwise):
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Rename `variables`, which a binder such as a sum is about to bind, in `body` to the negative numbers ``-(base
-        + 1)``, ``-(base + 2)``, ..., of which none is in `outer`. Return ``(base, mapping, body)``: the substitution as
-        a mapping, and the new body.
+        """Rename `variables` in `body` to negative numbers, because a binder such as a sum is about to bind them.
+        Return ``(base, mapping, body)``: the new names ``-(base + 1)``, ``-(base + 2)``, ..., the substitution, and the
+        new body.
+
+        None of the new names is in `outer`.
 
         Usually ``base`` is the number of binders nested in the body.
         """
@@ -148,9 +150,11 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return the node of a sum, comprehension or other binder (`op`), whose bound variables have their final
-        numbers ``-(base + 1)``, ``-(base + 2)``, ... in `body` already. `data` are constraints or extents, `names` the
-        names of the variables for printing.
+        """Return the node of a sum, comprehension or other binder, with the kind `op`, in whose `body` the bound
+        variables already have their final numbers ``-(base + 1)``, ``-(base + 2)``, .... `data` are its constraints or
+        extents.
+
+        `names` are the names of the variables for printing.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)

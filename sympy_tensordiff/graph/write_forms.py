@@ -194,9 +194,11 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, bound_symbols: BoundSymbols) -> tuple[Any, Any]:
-        """Return ``(left, right)``, the sides of the equation ``row`` as SymPy expressions, with its leading term alone
-        on the left: ``Eq(i, n - j)``. The other terms with the sign of the leading term stay on the left, too, if the
-        terms of opposite sign are not only sizes: ``Eq(i + j, k)``.
+        """Return ``(left, right)``, the two sides of the equation ``row`` as SymPy expressions for printing, with the
+        leading term alone on the left: ``Eq(i, n - j)``.
+
+        Other terms with the sign of the leading term stay on the left, too, if the terms of opposite sign are not only
+        sizes: ``Eq(i + j, k)``.
         """
         (lead, *others), constant = self.terms(row.form, bound_symbols)
         sign = 1 if lead[0] > 0 else -1

@@ -72,9 +72,10 @@ def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable
 def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return ``rows`` with floors that contain ``variable`` rewritten as inequalities, so that the bounds of a loop
-    over ``variable`` can be read from them. Raise LoopBoundError if a floor cannot be rewritten. ``known`` are
-    constraints that hold.
+    """Return the constraints ``rows`` with floors of ``variable`` rewritten as inequalities, from which the bounds of a
+    loop over ``variable`` can be read. Raise `LoopBoundError` if that is impossible.
+
+    ``known`` are constraints that hold.
     """
     result: list[Constraint] = []
     for row in rows:

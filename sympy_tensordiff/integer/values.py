@@ -120,9 +120,11 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Solve two constraints ``l <= c*v <= h`` in `rows` with at most one solution ``v``, because ``h - l < c``. Return
-    ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere; None without such
-    constraints. `facts` are known.
+    """Solve constraints ``l <= c*v <= h`` in `rows` for ``v`` if they have at most one solution, because ``h - l < c``.
+    Return ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere. None if there are no
+    such constraints.
+
+    `facts` are known constraints.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:

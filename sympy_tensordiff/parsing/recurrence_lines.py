@@ -351,9 +351,11 @@ class Lines:
         return known[0]
 
     def scan(self, kind: str, name: str, value: Any, more: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
-        """Return a scan: it runs the recurrence that defines `name`, and computes `value` in each step. Its result is
-        all of these values, the last one or their sum (``kind`` "stack", "last" or "sum"). ``more`` maps names to
-        further pairs of a row variable and its sequence.
+        """Return a scan (loop over time) of the recurrence that defines `name`, in which each step computes `value`.
+        Its result is all of these values stacked, the last one, or their sum, as ``kind`` says: "stack", "last" or
+        "sum".
+
+        ``more`` maps names to further pairs of a row variable and its sequence.
         """
         values, variables, initial, rows, _, is_reversed = self.recurrence(name)
         needed = needed_states([(variables[one], values[one]) for one in variables], [value])

@@ -165,9 +165,11 @@ class _Tighten:
         return self.graph.truth(False) if is_implied(Constraint("ge", -difference - 1), facts) else node
 
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies: ``x[i, j]``, if `read` is the entry ``[j, i]`` of a comprehension over
-        (a, b) with the body ``x[b, a]``. Return `read` itself if the comprehension does not just copy entries or
-        numbers, or if the user wrote it. `node` is `read` before it was simplified.
+        """Return the entry that `read` copies from another tensor: ``x[i, j]`` if `read` is the entry ``[j, i]`` of a
+        comprehension that only transposes ``x``. Return `read` itself if there is none, or if the user wrote the
+        comprehension.
+
+        `node` is `read` before it was simplified.
         """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":

@@ -871,8 +871,8 @@ _IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.lo
 
 
 def _functions_of_factors(graph: Graph, addition: Node) -> set[Any]:
-    """Return the functions that occur as factors, or as bases of powers that are factors, in the terms of ``addition``:
-    exp and sin for ``2*exp(u) + sin(v)**2``.
+    """Return the functions that are factors, or bases of factors that are powers, in the terms of ``addition``: exp and
+    sin for ``2*exp(u) + sin(v)**2``.
     """
     factors = [part for term in addition.args for part in graph.factors(term)]
     bases = [part.args[0] if part.op == "pow" else part for part in factors]

@@ -327,8 +327,10 @@ class Parts:
 
     def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
         """Return ``(key, axes)`` for a table of the values of `node`, with an axis for each of its variables in
-        `bound`. Nodes that differ only in the names of these variables have equal keys. None if a range cannot be that
-        of an axis, as one that depends on another variable, or if the table would contain tensors.
+        `bound`. Nodes that differ only in the names of these variables have equal keys.
+
+        None if a range cannot be that of an axis, such as one that depends on another variable, or if the table would
+        contain tensors.
         """
         guarded = self._under(self._conditions_on_entries(node) or (), node)
         if not bound:

@@ -115,8 +115,9 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``i >= 0`` and ``n - 1 - i >= 0`` on the summed `variables` that keep reads ``p[i]`` of integer
-    tensors in `rows` in bounds. Leave out bounds that constraints in `rows`, but not in `tests`, give already.
+    """Return bounds on the summed `variables`, ``i >= 0`` or ``n - 1 - i >= 0``, that keep the reads ``p[i]`` of
+    integer tensors in the constraints `rows` in bounds, if `rows` do not bound the variables already. Constraints in
+    `tests` are ignored in this.
 
     These are constraints in `rows` that are not in `tests` and bound the variable from the same side.
     """

@@ -165,8 +165,8 @@ def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node
 
 
 def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, b, a - b)`` for a quotient ``a/b`` if ``a - b`` is a multiple of the difference of two inputs: it is
-    then exact for close inputs. None for other nodes.
+    """Return ``(a, b, a - b)`` for the quotient `node`, ``a/b``, if ``a - b`` is a multiple of the difference of two
+    inputs, so that it is exact for close inputs. None for other nodes.
     """
     divisors = [part for part in graph.factors(node) if _is_divisor(part)]
     if node.shape or len(divisors) != 1 or divisors[0].args[1].data != -1:
@@ -177,8 +177,8 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
 
 
 def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tuple[Node, Node, Node]:
-    """Return the quotient ``a/b`` raised to `power`, which is 1, 2, -1 or -2. A quotient is a triple ``(a, b, a - b)``;
-    its square is ``(a**2, b**2, (a - b)*(a + b))``.
+    """Return the quotient ``a/b``, given as a triple ``(a, b, a - b)``, raised to `power`, which is 1, 2, -1 or -2, as
+    such a triple: the square is ``(a**2, b**2, (a - b)*(a + b))``.
     """
     a, b, difference = quotient
     if abs(power) == 2:

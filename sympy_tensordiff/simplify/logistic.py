@@ -315,8 +315,8 @@ class _Readable(_Logistic):
         return node
 
     def one_sigmoid(self, node: Node) -> Node:
-        """Return an addition with ``a*sigmoid(u) + b*sigmoid(-u)`` as ``(a - b)*sigmoid(u) + b``, if ``a - b`` is one
-        term; else unchanged.
+        """Replace ``a*sigmoid(u) + b*sigmoid(-u)`` in the addition `node` by ``(a - b)*sigmoid(u) + b``, if ``a - b``
+        is one term, and return the new node; else `node` unchanged.
         """
         graph = self.graph
         if len(node.args) > _MAX_TERMS:

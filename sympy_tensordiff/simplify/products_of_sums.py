@@ -255,9 +255,11 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Split the sum of the addition `body` over `limits` into one sum per term, and return the result if at most
-        one sum remains after cancellation; otherwise try to split only the sum over the innermost index. None if
-        neither succeeds; `facts` are known constraints.
+        """Return the sum of the addition `body` over `limits`, split into one sum for each term, if at most one of
+        these remains after cancellation; otherwise the same for the sum over the innermost index alone. None if neither
+        succeeds.
+
+        `facts` are known constraints.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))

@@ -359,9 +359,10 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 def _by_terms(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
-    """Find terms of the addition `node` that cancel near 0 in one of `variables`, the first one that applies, and
-    return the choices that replace them there by series; [] if no terms cancel. `whole` maps each term to an equal form
-    without reads of arrays.
+    """Return the choices that replace terms of the addition `node` by power series where they cancel, near 0 in one of
+    `variables`; [] if no terms cancel. The first variable that applies is used.
+
+    `whole` maps each term to an equal form without reads of arrays.
     """
     args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
     found: list[SeriesChoice] = []

@@ -249,8 +249,8 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the node that represents all products equal to `node` up to grouping: the first one visited, which the
-        dictionary ``first`` of the enclosing function has.
+        """Return the node that represents all products equal to `node` up to grouping: the first one of these that was
+        visited. A node without equals represents itself.
         """
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
@@ -349,9 +349,8 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
-    """Return the matrix `term`, transposed if `flip` is set, in a canonical form: products of the same factors that
-    differ in grouping, or in an order that transposing symmetric results permits, become the same node. `known` says
-    which nodes are symmetric matrices.
+    """Return the matrix `term`, transposed if `flip` is set, in a canonical form: products that differ only in the
+    grouping and order of their factors become the same node. `known` says which nodes are symmetric matrices.
     """
     if not term.shape or known.get(term):
         return term

@@ -69,9 +69,10 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return `term`, a guarded term of a table with the indices `axes` and lengths ``extents``, as a guard around an
-    entry of a smaller table. This lacks the axes that equations of the guard determine, such as i for ``[i == j]``.
-    None if that saves nothing.
+    """Return `term`, a guarded term of a table's entry formula, as a guard around an entry of a smaller table, without
+    the axes that equations of the guard determine, such as that of ``i`` for ``[i == j]``. None if that saves nothing.
+
+    The table has the indices `axes` and lengths ``extents``.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:

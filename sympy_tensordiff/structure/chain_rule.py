@@ -116,9 +116,9 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the Hessian terms ``value * dl/dx * dr/dy``, where f is the function ``outer`` of inner scalars, l and r
-    are the inner scalars that the symbols ``left`` and ``right`` replace, and `value` is the second derivative of f
-    with respect to both symbols.
+    """Yield the terms ``value * dl/dx * dr/dy`` of a Hessian, where l and r are the inner scalars that the symbols
+    ``left`` and ``right`` replace in the function ``outer``, and `value` is the second derivative of ``outer`` with
+    respect to both.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):

@@ -71,7 +71,9 @@ def suggest_method(operator: LinearOperator) -> str:
 
 
 def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
-    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator``; return ``x`` and a description of the method.
+    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator`` by the method ``method``. Return ``x`` and a
+    description of the method that was used.
+
     ``rtol`` is the tolerance of iterative methods. Raise `ArgumentError` for unsuitable arguments,
     `SingularMatrixError` if the residual is large.
     """

@@ -189,8 +189,8 @@ def bracket_note(expr: Any) -> str:
 
 
 def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
-    """Return a number for each symbolic size of a parsed expression: the one that the user gave, in ``given`` by name,
-    or a small default that differs from those of other sizes.
+    """Return a number for each symbolic size of the expression ``parsed``: the one in ``given``, by name, or a small
+    default that differs from those of other sizes.
     """
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
     return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}

@@ -34,8 +34,10 @@ _MAX_FACTORS = 8
 
 
 def print_product(loop: Loop, frame: PrintingContext, additions: Additions) -> bool:
-    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call in the context ``frame``,
-    which ``additions`` adds to ``s``. Return False, and print nothing, for other loops.
+    """Print ``loop``, which only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call in ``frame``, and return
+    True. Print nothing and return False for other loops.
+
+    ``additions`` adds the value of the call to ``s``.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -392,9 +394,10 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` if each iteration of a loop over i contributes only to ``count``
-    neighbouring entries along a dimension, from the index ``first`` on: ``(dimension, 2*i, 2)`` for the entries ``2*i``
-    and ``2*i + 1``. None if ``count`` is not a small constant, or ``first`` is the same for all i.
+    """Return ``(dimension, first, count)`` if iteration ``i`` of `loop` contributes only to the ``count`` neighbouring
+    entries along a dimension that begin at ``first``: ``(dimension, 2*i, 2)`` for the entries ``2*i`` and ``2*i + 1``.
+
+    None if ``count`` is not a small constant, or ``first`` is the same for all i.
     """
     found = sort_conditions(lanes, lanes.varying_rows(loop_rows(loop)))
     if found.mask or found.scalar or len(found.spans) != 1:

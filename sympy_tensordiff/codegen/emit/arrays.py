@@ -633,8 +633,9 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
-        """Print ``loop``, a sum whose range depends on the array entry, as a sum over `wide`, a range for all entries,
-        in which terms outside of an entry's own range are 0. Return whether that was possible.
+        """Print ``loop``, a sum whose range depends on the array entry, as array code that sums over `wide`, a range
+        that contains those of all entries: terms outside of an entry's own range count as 0. Return whether that was
+        possible.
 
         A Python loop follows for the case of an infinite or nan factor, unless the dialect is pure.
         """

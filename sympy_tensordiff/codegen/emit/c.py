@@ -435,8 +435,8 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[Refusal]:
-        """Yield a `Refusal` for each case in which the C function refuses a call, and for each line, such as a
-        declaration, that the following conditions need.
+        """Yield the refusals of the C function, each a condition under which it refuses a call or, as `Refusal` as
+        well, a line such as a declaration that the following conditions need.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]

@@ -81,8 +81,8 @@ class CudaTexts(CPrinter):
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
 
     def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
-        """Return the lines of C that recover the indices ``axes``, which have the ranges ``extents``, from ``flat``,
-        the number of an entry in row-major order, by division and remainder.
+        """Return the lines of C that compute the indices ``axes`` from ``flat``, the number of an entry in row-major
+        order, by division and remainder. ``extents`` are the lengths of the axes.
         """
         lines = []
         for number in range(len(axes) - 1, -1, -1):
@@ -282,8 +282,8 @@ class CudaLoopStepPrinter(CudaStepPrinter):
     storage = "static __device__"
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the device function in which the threads of a block compute a kernel together, for a loop over time
-        that runs on the GPU.
+        """Return the CUDA device function in which the threads of a block compute the kernel ``step`` together. It is
+        called in each step of a loop over time that runs on the GPU.
         """
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         batch = self.axes.get(kernels_of(step)[0].array)

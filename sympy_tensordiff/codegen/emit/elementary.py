@@ -655,9 +655,11 @@ _SHIFT = 6
 
 
 def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str:
-    """Return the lines of code that compute ``tail``, the sum of ``1/(size + k)**power`` over k = 1, 2, 3, ..., where
-    ``size = abs(x)`` and ``power`` is 2 or 3: a quotient of two polynomials for the first terms plus the asymptotic
-    `series` for the others. For a large size only the series is computed, less the term for k = 0.
+    """Return code that computes ``tail``, the sum of ``1/(abs(x) + k)**power`` over k = 1, 2, 3, ..., in the precision
+    ``a``; ``power`` is 2 or 3.
+
+    The first terms are a quotient of two polynomials, the others the asymptotic `series`. If abs(x) is large, ``tail``
+    is the series alone, less the term for k = 0.
 
     The denominator is a power of the product of all ``c + k``, multiplied in pairs: the first and the last, and so on.
     """

@@ -389,9 +389,11 @@ class TaskPrinter(LlvmNestPrinter):
             self.values |= dict(zip(function.ends, (low, high), strict=True))
 
             def passed_value(name: str, kind: str) -> str:
-                """Return the LLVM value that a thread passes for the parameter ``name`` of the step's function;
-                ``kind`` is "i" for an integer. For an array in ``totals``, it is the pointer to the copy that collects
-                the partial sums of this range of iterations.
+                """Return the LLVM value that a thread passes for the parameter ``name`` of the step's function: for an
+                array of sums, the pointer to the thread's own copy, in which it collects partial sums; for others the
+                argument itself.
+
+                ``kind`` is "i" for an integer.
                 """
                 pointer = self.atom(name) if kind == "i" else self.parameter(name, kind)
                 return (

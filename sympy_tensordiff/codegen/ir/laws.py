@@ -393,8 +393,8 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if ``load`` reads an array that the nest fills while an enclosing loop is still
-        filling it.
+        """Raise `VerificationError` if the read ``load`` is of an array that an enclosing loop of the nest is still
+        filling.
         """
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]

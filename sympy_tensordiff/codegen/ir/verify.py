@@ -93,9 +93,10 @@ def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Const
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return an `OutOfBounds`, which describes the sizes for which a read is out of bounds: those for which the
-    constraints ``rows`` have an integer solution in the variables ``inner``. None if there are none. The constraints
-    ``facts`` are true in every call.
+    """Find the sizes for which a read is out of bounds: those for which the constraints ``rows`` have an integer
+    solution in the variables ``inner``. Return an `OutOfBounds` that describes them, or None if there are none.
+
+    The constraints ``facts`` are true in every call.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)

@@ -362,8 +362,8 @@ def filled(statement: Statement) -> list[str]:
 
 
 def live_statements(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """Return ``body`` without dead code: only the statements that store array entries or compute a scalar in
-    ``wanted``. The names that these statements use are added to ``wanted``.
+    """Remove dead code from ``body``: keep only the statements that store array entries or compute a scalar in
+    ``wanted``, and return them. The names that these statements use are added to ``wanted``.
     """
     found: list[Statement] = []
     for statement in reversed(body):

@@ -138,9 +138,10 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a plan that computes one matrix product, of ``first`` and ``second``, summed over the variables that
-        occur in no matrix of ``others``; loops multiply by ``others`` and sum over the remaining variables. None if no
-        summed variable, or every one, is absent from ``others``.
+        """Return a plan that computes the matrix product of ``first`` and ``second``, summed over the variables that
+        occur in none of ``others``; loops multiply by ``others`` and sum over the remaining variables.
+
+        None if no summed variable, or every one, is absent from ``others``.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]

@@ -374,8 +374,9 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the indices, as dictionaries from axes to forms, at which the periodic array ``stored`` has the same value:
-    first ``found``, then ``found`` shifted by whole periods so that it is not below the lowest index of the array.
+    """Yield dictionaries from axes to index forms at which the periodic array ``stored`` has the same value as at
+    ``found``: first ``found`` itself, then ``found`` shifted by whole periods so that it is not below the lowest index
+    of the array.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

@@ -461,8 +461,9 @@ class Matrices(Storage):
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
         """Return the formula of an entry of `matrix`, an operand of a product in the plan ``split``: the product of its
-        factors, summed over those summed labels that the other operand does not contain. `roles` has three lists of
-        labels: batch labels, labels of `matrix` and the result only, and summed labels.
+        factors, summed over the summed labels that the other operand does not have.
+
+        `roles` has three lists of labels: batch labels, labels of `matrix` and the result only, and summed labels.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)

@@ -74,7 +74,7 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions that one loop nest computes in each iteration (``nodes``), together with the subexpressions that
+    """The expressions ``nodes`` that a loop nest computes in each iteration, and those of their subexpressions that
     arrays store, or could store so that they are not computed again.
     """
 

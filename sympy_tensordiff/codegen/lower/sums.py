@@ -87,8 +87,8 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
     shared: set[Node] = set()
 
     def nested(node: Node) -> Node:
-        """Return the sum `node` as a sum around an inner sum that also occurs elsewhere, and add the inner sum to the
-        enclosing function's set ``shared``. Other nodes are unchanged.
+        """Split the sum `node` into a sum around an inner sum that also occurs elsewhere, if there is one, and return
+        it. Record the inner sum as shared. Other nodes are returned unchanged.
         """
         if node.op == "sum" and len(graph.bound(node)) in lengths:
             split = _with_known(graph, planner, node, known)
@@ -304,8 +304,8 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
     used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def with_sums_merged(node: Node) -> Node:
-        """Return the addition `node` with its sums merged to one, ``Sum_i a[i]*(b[i] + c[i])``. Sums that occur several
-        times, as counted in ``used`` of the enclosing function, stay; other nodes are unchanged.
+        """Return the addition `node` with its sums over equal ranges merged, as ``Sum_i a[i]*(b[i] + c[i])``. Sums that
+        occur several times elsewhere are not merged; other nodes are unchanged.
         """
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}

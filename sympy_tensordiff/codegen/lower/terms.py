@@ -422,9 +422,10 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
 
 
 def repeated_sums(planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool) -> set[Node]:
-    """Return the sums and extrema below `roots` that several loops or costly calls (``calls``) compute, so that storing
-    them in arrays pays. Only with ``large``, they may have more outer indices than each array that they read. Outer
-    indices get standard names.
+    """Return the sums and extrema below `roots` that several loops or costly calls (``calls``) compute, so that it pays
+    to store them in arrays. Indices in the result are renumbered, so that equal sums are the same node.
+
+    Only with ``large``, they may have more outer indices than each array that they read.
 
     Sums with many outer indices are distances, for example. Extrema in branches of a choice do not count.
     """

@@ -380,9 +380,10 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 
 def _may_raise(own: str, name: str, callers: tuple[str, ...] = ()) -> bool:
-    """Return whether a function compiled by Numba can return an error code other than 0, which callers then have to
-    test. ``own`` is the LLVM text of its module, ``name`` its name there; ``callers`` are functions that are being
-    examined already.
+    """Return whether the function ``name``, compiled by Numba, can return an error code other than 0, which callers
+    have to test. ``own`` is the LLVM text of its module.
+
+    ``callers`` are functions that are being examined already.
     """
     found = re.search(
         rf"^define [^\n]*@{re.escape(name.removeprefix('cfunc.'))}\(.*?^}}", own, re.MULTILINE | re.DOTALL

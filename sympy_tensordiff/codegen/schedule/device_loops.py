@@ -218,9 +218,10 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add arrays of ``body`` to `axes`, a dictionary from arrays to their batch axes, if a kernel connects them with an
-    array in `axes`, or if a pair in ``states`` does (the argument and the result of a state). Return whether any were
-    added.
+    """Add arrays to `axes`, a dictionary from arrays to their batch axes, that a kernel of ``body`` or a pair in
+    ``states`` connects with an array in it. Return whether any were added.
+
+    A pair has the argument and the result of a state.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:

@@ -89,9 +89,10 @@ def work(node: Scalar) -> int:
 
 
 class _Reads:
-    """Counts the reads and operations of statements. If it gets a loop ``variable``, it counts only the reads that
-    depend on the variable, since the others are made before the loop. Reads of arrays in ``shared`` are also counted
-    separately.
+    """Counts the reads and operations of statements. With a loop ``variable``, it counts only the reads that depend on
+    this variable, since the others are moved in front of the loop.
+
+    Reads of arrays in ``shared`` are also counted separately.
     """
 
     def __init__(self, shared: Collection[str], variable: str = "") -> None:
@@ -108,9 +109,11 @@ class _Reads:
         return Iteration(self.loads, self.shared_loads, self.operations)
 
     def count(self, body: Sequence[Statement], values: Mapping[str, Affine], guard: frozenset[str]) -> None:
-        """Count the reads, stores and operations of the statements ``body``. A loop that compilers unroll counts once
-        for each iteration; other loops do not count. ``values`` maps the variables of unrolled loops around ``body`` to
-        their values, ``guard`` has the names in conditions around it.
+        """Count the reads, stores and operations of the statements ``body`` in ``self``. The body of a loop that
+        compilers unroll counts once for each iteration; other loops are left out.
+
+        ``values`` maps the variables of unrolled loops around ``body`` to their values, ``guard`` has the names in
+        conditions around it.
         """
         for statement in body:
             if isinstance(statement, Loop):

@@ -210,9 +210,10 @@ def _changes(
     entries: Mapping[str, Name | Load],
     fresh: NameMaker,
 ) -> _Difference:
-    """Return code for the difference between the values of a sum ``Sum c*p`` at one entry of a row and at the previous
-    entry. `pairs` are the ``(c, p)``, `entries` maps accumulators to what replaces them; new variables are called
-    ``name``.
+    """Return code that computes the change of a sum ``Sum c*p`` from one entry of a row to the next. `pairs` are the
+    pairs ``(c, p)``; new variables are called ``name``.
+
+    `entries` maps the accumulators in `pairs` to the names or reads that replace them.
 
     Before the first entry, the first p is `start`, and the others are 0.
     """

@@ -257,8 +257,9 @@ def runs_less_often(loop: Loop, times: int) -> bool:
 
 @dataclass
 class Segment:
-    """Consecutive statements of a kernel that is computed row by row. Statements of the ``kind`` "row" run once per
-    row, those of the kind "entry" for each entry of the row; a "sum" is a loop that contains the loop along the row.
+    """A group of consecutive statements of a kernel that is computed row by row, with its ``kind``: "row" statements
+    run once per row, "entry" statements for each entry of the row, and a "sum" is a loop that contains the loop along
+    the row.
     """
 
     kind: str

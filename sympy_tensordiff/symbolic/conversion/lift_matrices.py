@@ -185,8 +185,8 @@ def _slice(expr: Any, convert: ConvertSubexpression) -> Any:
     column, _, right = map(convert, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)`` of a matrix slice as the entry of ``tensor``, the matrix from which it is cut, at
-        ``(down*i + row, right*j + column)``. These numbers are values of the enclosing function.
+        """Return the entry ``(i, j)`` of a matrix slice: the entry ``(down*i + row, right*j + column)`` of the whole
+        matrix ``tensor``.
         """
         return entry_through_views(tensor, (down * i + row, right * j + column))
 

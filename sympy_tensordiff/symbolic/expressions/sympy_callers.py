@@ -142,9 +142,10 @@ class Cases(Expr):
 
 
 def args_for_caller(node: Any, caller: FrameType) -> tuple[Any, ...]:
-    """Return what ``node.args`` shows to the SymPy function with the call frame ``caller``: the arguments, or others in
-    their place, such as none if the function must treat the node as a leaf. Raise `UnsupportedError` if the function
-    would walk through a huge node.
+    """Return what the SymPy function with the call frame ``caller`` sees as ``node.args``: the arguments, or others in
+    their place, such as () if the function has to treat the node as a leaf.
+
+    Raise `UnsupportedError` if the function would walk through a huge node.
     """
     own: tuple[Any, ...] = node._args
     if caller.f_globals is CSE:

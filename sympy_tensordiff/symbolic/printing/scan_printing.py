@@ -82,8 +82,9 @@ def _parts_in_text(steps: tuple[Any, ...]) -> tuple[Sequence[tuple[Any, Any]], S
 
 
 def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
-    """Return ``(call, selections)`` for `scans`, results of one recurrence: the text of one Python call ``scan(...)``
-    that computes all of them, and for each of them the text that selects it from the result, such as ``[0]``.
+    """Return ``(call, selections)`` for printing `scans`, results of one recurrence: the text of one call ``scan(...)``
+    that computes all of them, and for each the text that selects it from the result, such as ``[0]``.
+
     ``show(expr)`` prints an expression.
 
     Sums are printed separately from other results.
