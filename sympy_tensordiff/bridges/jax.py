@@ -232,8 +232,8 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
 
 
 def _apply(jax: Any, f: Any, *values: Any) -> Any:
-    """Return the results of the operator ``f``, as calls of JAX's primitive. ``values`` are all arguments in their
-    order, arrays and integers.
+    """Return the results of calling the operator ``f`` for ``values``, all arguments in order, arrays and integers: the
+    call of a JAX primitive, which JAX can trace.
     """
     arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
     return jax.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))

@@ -338,8 +338,8 @@ FUNCTIONS: dict[Any, Rule] = {
 
 
 def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
-    """Return `slope`, a derivative of `node`, but 0 at the kinks of square roots and fractional powers in it, so that
-    the slope of ``norm(x)`` at 0 is 0 and not ``0/0``.
+    """Return `slope`, a derivative of `node`, with the value 0 at the kinks of square roots and fractional powers in
+    it. So the slope of ``norm(x)`` at 0 is 0 and not ``0/0``.
     """
     for factor in graph.factors(slope):
         if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):

@@ -57,8 +57,8 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the position, in the result, of the chunk to which a block contributes. ``block`` has a block number
-        for each of `loops`; those of loops over which the result is reduced are left out.
+        """Return the position, in the result, of the chunk to which the block with the numbers ``block`` contributes.
+        It has a number for each of `loops` except those over which the result is summed or otherwise reduced.
         """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 

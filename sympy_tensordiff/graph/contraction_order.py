@@ -286,9 +286,10 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with the inner products in ``self.absorbed`` and
-        ``opened`` merged into it: its operands, as ``done`` replaces them, with their labels, and the extent of each
-        label. ``output`` are the labels of its axes.
+        """Return ``(operands, extents)`` of the einsum `node` with inner products merged into it: a list of operands
+        with their labels, and a dictionary from labels to extents. ``output`` are the labels of the result.
+
+        Products in ``self.absorbed`` and ``opened`` are merged; other operands are replaced as ``done`` says.
 
         With more than ``max_operands`` the list is incomplete.
         """

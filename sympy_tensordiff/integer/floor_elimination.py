@@ -96,8 +96,8 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a constraint that bounds the innermost of ``variables`` in ``row``: the row itself, or a weaker constraint
-    in which that variable is in no floor. None if neither is a bound.
+    """Return a constraint implied by ``row`` that bounds the innermost of ``variables`` in it: the row itself or, if
+    floors prevent that, a weaker constraint without floors of that variable. None if there is none.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")

@@ -192,8 +192,8 @@ def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> N
 def constraints_on_union(
     systems: Sequence[Sequence[Constraint]], variables: Iterable[Variable]
 ) -> tuple[Constraint, ...]:
-    """Return constraints that hold wherever one of ``systems`` does: those that all systems have, and for each of
-    ``variables`` the weakest of its bounds in them.
+    """Return constraints that hold at all points of the union of ``systems``, each a list of constraints: those that
+    all systems have, and for each of ``variables`` the weakest of its bounds in them.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
 

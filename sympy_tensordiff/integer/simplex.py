@@ -119,8 +119,8 @@ class Dictionary:
             self.rows[r] = [0] * e + [signs[e]] + [0] * (size - 1 - e) + [shifts[e], 1]
 
     def _make_free_variables_basic(self) -> None:
-        """Pivot each variable into the basis, by the row with the fewest entries that contains it. A variable that no
-        row contains stays a column.
+        """Exchange the variables with rows of the simplex dictionary, so that they are basic: each by the row with the
+        fewest entries that contains it. A variable that no row contains stays a column.
         """
         for e in range(self.size):
             if self.columns[e] == e:

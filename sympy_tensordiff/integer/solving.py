@@ -45,8 +45,9 @@ MAX_RESIDUES = 16
 
 
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
-    """Solve all equations and congruences in ``rows`` for ``variables`` over the integers. Return a `Solution`:
+    """Solve the equations and congruences in ``rows`` for ``variables`` over the integers. Return a `Solution` with the
     remaining variables, the values of the others, and the remaining constraints; None if there is no solution.
+
     ``names`` makes new variables for the free ones.
 
     The remaining variables are those to sum over, new ones among them. Of the constraints, only inequalities contain a

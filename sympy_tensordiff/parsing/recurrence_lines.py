@@ -113,8 +113,8 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names that one loop must compute together, in the order of the lines: `name`, and each state such
-        that it depends on `name` and `name` on it.
+        """Return the names that the loop for the recurrence of `name` must compute together, in the order of the lines:
+        `name`, and each state that depends on `name` and on which `name` depends.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]

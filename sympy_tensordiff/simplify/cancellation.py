@@ -230,8 +230,10 @@ class _Rewriter:
         return self.inner_forms[node]
 
     def may_apply(self, node: Node) -> bool:
-        """Return whether a rule against cancellation may apply to `node` (a quick test). It is False only for a product
-        in which, entries that it reads included, no function has a rule for products and no addition contains a number.
+        """Return whether a rule against cancellation may apply to `node`, by a quick test. It is False for products
+        that contain neither a function with a rule for products nor an addition with a number.
+
+        Formulas of the entries that the product reads are examined, too.
         """
         return node.op != "mul" or self.has_parts_of_products(node)
 

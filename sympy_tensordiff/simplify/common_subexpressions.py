@@ -312,9 +312,11 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which the entries of a table of `node` are computed; other entries are 0. ()
-        means that all are computed. None (no table) if entries may be undefined and the uses have no common conditions,
-        or if `node` is a tensor under conditions.
+        """Return the conditions under which the entries of a table of `node` are computed, () if all are; other entries
+        are 0. None if there can be no table.
+
+        There is none if entries may be undefined and the uses have no common conditions, or if `node` is a tensor under
+        conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()
@@ -600,8 +602,9 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions among ``nodes`` that have the same body as an earlier guard there: the second one
-    in ``[i < j]*f + [i > j]*f``. The two are printed as one, ``[i != j]*f``, so that ``f`` counts as used once.
+    """Return the guards in additions among ``nodes`` whose body occurs in an earlier guard of the addition, such as the
+    second one in ``[i < j]*f + [i > j]*f``. The two are printed as one, ``[i != j]*f``, so that ``f`` counts as used
+    once.
     """
     found: set[Node] = set()
     for node in nodes:

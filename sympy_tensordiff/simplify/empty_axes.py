@@ -49,7 +49,7 @@ class _AtSizes:
         """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return `nodes` rewritten for the sizes in ``self.sizes``; a size may be 0, so that axes are empty. Nodes
+        """Return `nodes` rewritten for the sizes ``self.sizes``, some of which may be 0, so that axes are empty. Nodes
         without a value at these sizes, such as an index divided by 0, are recorded in ``self.missing``.
         """
         graph = self.graph

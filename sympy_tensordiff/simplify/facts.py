@@ -152,8 +152,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Find each index below `roots` that is divided by `divisor`, as in ``floor(i/n)``. Return a list with the
-    constraints of the loops and guards around each of these. Constraints that contain quotients are left out.
+    """Return the constraints of the loops and guards around each index below `roots` that is divided by `divisor`, as
+    in ``floor(i/n)``. Constraints that contain quotients are left out.
     """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
@@ -212,9 +212,9 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return ``{p: (read, axis)}`` for the names ``p`` of integer tensors whose entries are all used as an index:
-    ``read`` is a read such as ``x[p[i]]``, and ``axis`` the number of the axis that `p` indexes. The length of this
-    axis bounds all entries of ``p``.
+    """Return ``{p: (read, axis)}`` for the integer tensors ``p`` in ``roots`` whose entries are all used as an index: a
+    read such as ``x[p[i]]``, and the number of the axis that ``p`` indexes. The length of this axis bounds the entries
+    of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.

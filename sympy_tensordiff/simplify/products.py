@@ -270,7 +270,7 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
 
 
 def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Return the operands of `product` with a pair ``exp(u)`` and ``exp(-u)`` replaced by a tensor of ones; None if
+    """Return the operands of `product` with a pair of factors ``exp(u)`` and ``exp(-u)`` replaced by ones; None if
     there is no such pair.
     """
     parts = product.parts

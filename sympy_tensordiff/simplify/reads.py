@@ -141,9 +141,10 @@ class WrittenReads:
             yield from self._written_cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _written_cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield facts of the form ``form >= 0``, which a read in bounds implies: one with `form` unchanged, then one
-        for each case of the maxima and minima in `form` that can occur. `known` and `conditions` hold at the read;
-        variables in `bound` that are not needed are eliminated from `known`.
+        """Yield facts ``form >= 0`` that hold because a read is in bounds: one with `form` unchanged, then one for each
+        case of the maxima and minima in `form` that can occur.
+
+        `known` and `conditions` hold at the read; variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
@@ -216,8 +217,8 @@ class _Explicit:
         return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
-        """Return the constraints in `rows` that are not proved: they follow neither from `facts` nor from the fact that
-        the reads of the user's function are in bounds.
+        """Return the constraints in `rows` that are not implied by `facts`, nor by the assumption that the reads in the
+        user's function are in bounds.
         """
         return tuple([row for row in without_implied(rows, facts) if not self.is_proven(row, facts)])
 

@@ -433,8 +433,8 @@ def _symmetric_transposed(graph: Graph, node: Node, facts: Facts) -> Node | None
 
 
 def _with_labels_in_order(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` with symmetric operands ``S[j, i]`` written ``S[i, j]``, in the order of the result's
-    labels, and antisymmetric ones with a sign; None if nothing changes.
+    """Return the product `node` with symmetric operands ``S[j, i]`` written as ``S[i, j]`` if i comes before j among
+    its labels; antisymmetric operands get a minus sign. None if nothing changes.
     """
     if not is_core(node):
         return None

@@ -326,9 +326,10 @@ def by_series(
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether the terms `members`, which cancel, all come from multiplying out a single term of the addition
-    `node`, as ``parts`` does it. The series then replaces this term alone. `whole` maps terms to their formulas without
-    reads of stored arrays.
+    """Return whether the terms `members`, which cancel, all come from a single term of the addition `node` that is
+    multiplied out. The power series then replaces this term alone.
+
+    ``parts`` multiplies out; `whole` maps terms to their formulas without reads of stored arrays.
     """
     if node.op != "add":
         return False
@@ -415,8 +416,8 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Group(NamedTuple):
-    """Terms of an entry that cancel each other near 0: their positions ``members`` in the entry, and the series
-    ``near`` of their sum, which replaces them where ``abs(u) < radius``. They have a common factor without u.
+    """Terms of an expression that cancel each other near ``u = 0``: their positions ``members``, and the power series
+    ``near`` of their sum in the ``variable`` u, which replaces them where ``abs(u) < radius``.
     """
 
     members: tuple[int, ...]

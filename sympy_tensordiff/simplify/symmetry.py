@@ -130,7 +130,7 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
     """Return 1 if exchanging the axes `a` and `b` leaves the addition `node` unchanged, -1 if it changes its sign, 0 if
-    neither is provable. It is enough that each term behaves so, or that the exchange maps the terms to one another.
+    neither is proved. Terms may have the symmetry themselves, or be exchanged with one another.
     """
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]

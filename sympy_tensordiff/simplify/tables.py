@@ -146,9 +146,10 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
-    """Return `roots` with each comprehension that is read at one index only replaced by its body there, and with
-    entries of operations on comprehensions written in index notation. With `is_input`, for a function that will be
-    differentiated, fewer reads are replaced.
+    """Return `roots` with each comprehension that is read at one index only replaced by its body at this index. Entries
+    of operations on comprehensions are written in index notation.
+
+    With `is_input`, for a function that will be differentiated, fewer reads are replaced.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and

@@ -182,9 +182,10 @@ class CudaBlockRecurrencePrinter(CRecurrencePrinter):
         self.entry = self.names.fresh("entry")
 
     def loop_over_entries(self, result: str, text: str) -> list[str]:
-        """Return CUDA lines in which the threads of a block run the statement `text` once for each entry of `result`,
-        an array of a time step, and then meet at a barrier. If the array has a batch axis, each block runs it for the
-        entries of one batch index.
+        """Return CUDA lines in which the threads of a block together run the statement `text` once for each entry of
+        `result`, an array of a time step, and then wait at a barrier.
+
+        If the array has a batch axis, each block runs it for the entries of one batch index.
         """
         shape, axis, i = self.results[result], self.axes.get(result), self.index
         own = without_axis(shape, axis)

@@ -227,8 +227,8 @@ def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
 
 
 class Temporaries:
-    """Answers questions about the temporaries of a program for the code that allocates them: their shapes as text, with
-    extents that may be negative clipped to 0, and whether they may be empty.
+    """Returns facts about the temporaries of a program for the code that allocates them: their shapes as text, with
+    negative extents replaced by 0, and the condition that they are not empty.
     """
 
     def __init__(self, program: Program, printer: FormPrinter) -> None:

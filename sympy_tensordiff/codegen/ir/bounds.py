@@ -23,9 +23,10 @@ from sympy_tensordiff.integer.rows import Rows
 def check_bounds(
     nest: Sequence[Statement], step: Kernel | FusedKernels, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
-    """Raise VerificationError if the loop nest of a step may read or write out of bounds. If the nest computes only a
-    part of the first axis, `block` has two variable names: that of the first index and that of the index after the
-    last.
+    """Raise `VerificationError` if ``nest``, the loop nest of ``step``, may read or write out of bounds.
+
+    If the nest computes only a part of the first axis, `block` has two variable names: that of the first index and that
+    of the index after the last.
     """
     checker = _BoundsChecker(step, prover)
     rows: Rows = ()

@@ -219,7 +219,7 @@ class Trapezoid(ProductStep):
 
     def end(self, row: Affine) -> Affine:
         """Return the last value of the summed index (the first one if ``is_upper``) that occurs in the sums of all rows
-        of one block. ``row`` is any row of the block.
+        of a block. ``row`` is any row of the block.
         """
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 

@@ -382,8 +382,8 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return the statements changed such that they have no effect where the scalar ``test`` is false: each value that
-    they add or define becomes ``value if test else 0``, or the neutral element of a reduction in place of 0.
+    """Change `statements` such that they have no effect where the scalar ``test`` is false, and return them: each value
+    that they add or define becomes ``value if test else 0``, or the neutral element of a reduction in place of 0.
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:

@@ -164,11 +164,11 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with the maximum `extremum`, rewritten to read arrays that store the values
-        under the maximum; so rounding cannot make equal values differ. None if no part of `value` is stored. The
-        constraints `known` hold, and the forms `nonzero` are not 0.
+        """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays that store the
+        values under the maximum, so that rounding cannot make equal values differ. None if no part of `value` is
+        stored.
 
-        Raise `UnsupportedError` if it is not clear which value attains the maximum.
+        The constraints `known` hold, and the forms `nonzero` are not 0.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """

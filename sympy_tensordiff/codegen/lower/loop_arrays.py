@@ -327,9 +327,11 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: the pattern is `node` with new variables in place of nonlinear parts of its
-        indices, such as ``floor(i/2)``, since only linear indices can be matched. `holes` maps the variables to these
-        parts. Only parts with a variable in `axes` are replaced.
+        """Yield ``(holes, pattern)``: `node` with nonlinear parts of its indices, such as ``floor(i/2)``, replaced by
+        new variables, and a dictionary from these variables to the parts. Patterns have linear indices only, which can
+        be matched.
+
+        Only parts with a variable in `axes` are replaced.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))

@@ -38,8 +38,8 @@ CONDITIONS = frozenset({"compare", "and", "or", "not"})
 
 
 def arrays_of(roots: Sequence[Node]) -> set[Node]:
-    """Return the nodes of tensors below `roots` that are to be stored in arrays, because a library computes them or
-    they are costly and used several times. Arguments, which are arrays already, are not included.
+    """Return the tensors below `roots` that are to be stored in arrays, because a library computes them or because they
+    are costly and used several times. Arguments of the program are not included.
     """
     parts = reachable(*roots)
     work = _Materialising(parts)

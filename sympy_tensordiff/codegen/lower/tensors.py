@@ -75,9 +75,10 @@ def define_arrays(
     factorizes: bool = True,
     recurrence: RecurrenceBuilder | None = None,
 ) -> list[Definition]:
-    """Return the arrays that a program stores to compute the tensors `roots`, in order of computation: each as a
-    `Definition`, with a library call or a formula for its entries. ``results`` are the names of the roots' arrays,
-    ``arrays`` maps tensors to arrays, ``taken`` are names in use.
+    """Choose the arrays that a program stores to compute the tensors `roots`. Return them in the order of computation,
+    each as a `Definition` with a library call or a formula for its entries.
+
+    ``results`` are the names of the roots' arrays, ``arrays`` maps tensors to arrays, ``taken`` are names in use.
 
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
     calls share. `recurrence` returns the step for several results of one scan.

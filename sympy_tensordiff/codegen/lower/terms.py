@@ -402,8 +402,8 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
     places: Counter[Node] = Counter()
 
     def always(part: Node) -> tuple[Node, ...]:
-        """Return the arguments of `part` that are always computed: only the condition of a select in the enclosing
-        ``choices``, all arguments of any other node.
+        """Return the arguments of `part` that are always computed: only the condition of a select in ``choices``, a set
+        of nodes, and all arguments of any other node.
         """
         return part.args[:1] if choices and part.op == "select" and _numbered(planner, part) in choices else part.args
 

@@ -99,9 +99,10 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return a function that is compiled for calls in which an axis has no entries, at the sizes ``sizes``. ``build``
-    maps sizes to the program, ``functions`` has the user's implementations; with ``parallel``, the function uses
-    several threads.
+    """Return a compiled function for calls in which an axis has no entries, at the sizes ``sizes``. ``build`` maps
+    sizes to the program.
+
+    ``functions`` has the user's implementations of functions; with ``parallel``, the function uses several threads.
     """
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)

@@ -308,9 +308,10 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], axis_of_label: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)`` for dividing the correlation ``step`` into tasks: the axes of its result along which
-    they differ, and an index that each task solves for, or None. ``row`` and ``lane`` are the labels of the rows and
-    lanes of a block.
+    """Choose how to divide the correlation ``step`` into tasks. Return ``(axes, label)``: the axes of its result along
+    which tasks differ, and the label of an index that each task solves for, or None.
+
+    ``row`` and ``lane`` are the labels of the rows and lanes of a block.
 
     ``lengths`` has the length of each label. ``axis_of_label`` has labels that alone are the index of an
     axis of the result. Tasks solve for an index, ``k``, if the last of the axes has a composite index such as

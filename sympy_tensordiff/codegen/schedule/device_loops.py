@@ -72,8 +72,8 @@ class BlockRecurrence(NamedTuple):
 
 
 def block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the recurrence `step` in the form in which blocks of threads run its loop over time. None if a step calls
-    a library, is known to be large, or needs an amount of memory that changes from step to step.
+    """Convert the recurrence `step` so that blocks of GPU threads can run its loop over time. Return None if a step
+    calls a library, is known to be large, or needs an amount of memory that changes from step to step.
     """
     loop = _block_loop(step)
     return None if loop is None or loop.is_small is False else loop
@@ -153,8 +153,8 @@ def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[
 
 
 def describe_device(program: Program) -> list[str]:
-    """Return lines of ``.plan`` about a GPU: which arrays are computed again instead of stored, which sums take two
-    launches, which loops over time run inside of a kernel, and which kernels share a launch.
+    """Return lines of ``.plan`` that describe how a program runs on a GPU: arrays that are computed again instead of
+    stored, sums that take two launches, loops over time inside of a kernel, and kernels that share a launch.
     """
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
@@ -242,9 +242,10 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether all arrays that change from one time step to the next can be computed in independent parts along
-    the axes in `axes`, a dictionary from arrays to axes: each kernel of ``body`` reads them only at its own index along
-    the axis. ``states`` are pairs of the argument and the result of a state.
+    """Return whether the batch axes `axes`, a dictionary from arrays to axes, divide all arrays that change from time
+    step to time step into independent parts: each kernel of ``body`` reads them only at its own index along this axis.
+
+    ``states`` are pairs of the argument and the result of a state.
     """
     shapes, moving = array_shapes(body), _moving(body, states)
     if moving != axes.keys() or len({shapes[array][axis] for array, axis in axes.items()}) > 1:

@@ -320,9 +320,11 @@ class _LaunchCounter:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Record the offsets of the entries that the threads of a warp read by ``load``: those of one iteration, and
-        those of all iterations of short loops, since their memory sectors stay in the cache. Small arrays are left out.
-        ``warp`` has the index values of each thread.
+        """Record the memory offsets of the entries that the threads of a GPU warp read by ``load``: those of one
+        iteration, and those of all iterations of the short loops around it. ``warp`` has the index values of each
+        thread.
+
+        The memory sectors of short loops stay in the cache. Small arrays are left out.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return

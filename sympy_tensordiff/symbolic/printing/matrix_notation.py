@@ -201,8 +201,8 @@ class _Network:
         return found
 
     def _breadth_first(self, label: str) -> dict[str, str]:
-        """Return the labels that matrices connect to ``label``, nearest first, each mapped to the label before it on
-        the way.
+        """Return a dictionary from the labels that chains of matrices connect with ``label``, nearest first, to the
+        label before them in the chain. ``label`` itself is included.
         """
         before = {label: label}
         queue = [label]

@@ -31,7 +31,9 @@ class Constant(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """A sum of terms, positive ones first; each is paired with whether it is subtracted."""
+    """The printed sum of ``terms``, which are pairs of a flag, true if the term is subtracted, and the term. Terms that
+    are added come first.
+    """
 
     terms: tuple[tuple[bool, Any], ...]
 

@@ -317,9 +317,10 @@ def _indexed(name: str, time: str) -> str:
 
 
 def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
-    """Return the row of ``expr`` at the time ``time``, such as ``2*h_t - y_t`` for ``2*h - y``. ``expr`` must be an
-    elementwise operation on stacked states and tensor symbols with ``rank`` axes; None for others. ``show`` prints
-    names.
+    """Return the row of ``expr`` at the time ``time``, such as ``2*h_t - y_t`` for ``2*h - y``. None unless ``expr`` is
+    an elementwise operation on stacked states and tensor symbols with ``rank`` axes.
+
+    ``show`` prints names.
     """
     if not isinstance(expr, Entrywise):
         return None
