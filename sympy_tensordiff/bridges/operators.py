@@ -276,7 +276,7 @@ class Batched(_DerivableOperator):
 
         def each(*arrays: Any) -> tuple[Any, ...]:
             """Return the results of the operator for the ``arrays`` of a single call, without a batch axis. The array
-            library maps this function over the batch. Integer arguments are those of the enclosing function.
+            library maps this function over the batch; integer arguments are the same in all calls.
             """
             found: tuple[Any, ...] = self.inner.trace(vmap, merge_arguments(self.function, arrays, numbers))
             return found

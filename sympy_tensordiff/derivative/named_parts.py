@@ -276,9 +276,7 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
     order: dict[TensorSymbol, None] = {}
 
     def below(symbol: TensorSymbol) -> list[TensorSymbol]:
-        """Return the symbols in the definition of `symbol` that ``defined``, of the outer function, defines, too,
-        sorted by name.
-        """
+        """Return the symbols in the definition of `symbol` that have definitions themselves, sorted by name."""
         return sorted((s for s in defined[symbol].free_symbols if s in defined), key=str)
 
     for symbol in defined:

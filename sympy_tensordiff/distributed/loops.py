@@ -126,9 +126,10 @@ class BlockLoops:
         )
 
     def _block_size(self, index: Expr, bounds: Bounds | None) -> int | None:
-        """Return the number of values of ``index`` in one block; None if its range is not split. The user may give it
-        for the index itself. Otherwise the block size b of a size n gives it: ``abs(c)*b // d``, at least 1, for a term
-        ``c*n/d`` in ``bounds``.
+        """Return the number of values of ``index`` in one block; None if its range is not split. The user may give this
+        number; otherwise it follows from the block size of a size in ``bounds``, the bounds of ``index``.
+
+        For the block size b of a size n and a term ``c*n/d`` in ``bounds`` it is ``abs(c)*b // d``, at least 1.
         """
         if index in self.named_indices:
             return self.blocks[self.named_indices[index]]

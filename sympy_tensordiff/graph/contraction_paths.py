@@ -353,7 +353,7 @@ def _orders(
 
     def order(path: Path) -> Order:
         """Return the contraction path ``path`` as an `Order`, with its number of multiplications and the labels of its
-        products. The operands are the enclosing function's ``inputs``.
+        products.
         """
         products = tuple([product for _, product in products_of_path(inputs, output, path)])
         return Order(path, operation_count(inputs, output, sizes, path), products)

@@ -346,8 +346,8 @@ def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool
         ranks = label_ranks(parts, place, symmetric)
 
     def position(label: Label) -> tuple[int, int]:
-        """Return the sort key of ``label``. The label of the first axis of the enclosing function's result comes first,
-        then summed labels, then the labels of its other axes.
+        """Return the sort key of ``label``: the label of the first axis of the einsum's result comes first, then summed
+        labels, then the labels of the other axes of the result.
         """
         return (1, ranks.get(label, 0)) if label not in place else (2 * min(place[label], 1), place[label])
 

@@ -229,9 +229,7 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
-        """Return the SymPy condition ``value > 0`` if ``strict``, a variable of the enclosing function, is true; else
-        ``value >= 0``.
-        """
+        """Return the SymPy condition ``value > 0`` if the relation is ``strict``, else ``value >= 0``."""
         return value > 0 if strict else value >= 0
 
     found = _split_extremum(difference, holds)

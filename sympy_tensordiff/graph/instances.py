@@ -54,9 +54,7 @@ def instances(
     """
 
     def normal(part: Node) -> Node:
-        """Return the normal form of the node `part`. It is the same for two nodes that ``compare``, of the outer
-        function, treats as equal.
-        """
+        """Return the normal form of the node `part`: two nodes that ``compare`` treats as equal have the same one."""
         return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)

@@ -203,9 +203,7 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     letters |= {label: next(free) for label in order if label not in letters}
 
     def as_letters(labels: Sequence[int]) -> str:
-        """Return labels as a string: for each label its letter in ``letters``, the dictionary of the enclosing
-        function.
-        """
+        """Return the subscripts of an operand, as ``ij``, for its labels: one letter for each."""
         return "".join(letters[label] for label in labels)
 
     return ",".join(map(as_letters, inputs)) + "->" + as_letters(output)

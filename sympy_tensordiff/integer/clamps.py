@@ -99,9 +99,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how often ``variables`` occur in the equations and congruences of ``rows`` after ``value`` has
-        replaced ``part``, once for each row with the variable. ``variables``, ``rows`` and ``part`` are those of the
-        enclosing function.
+        """Return how often ``variables`` occur in the equations and congruences of ``rows`` if the maximum ``part`` has
+        the value ``value``. A variable counts once for each row that contains it.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)

@@ -275,9 +275,10 @@ def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
 
 
 def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list[Affine]:
-    """Return inequalities with products of variables that follow from ``form >= 0`` for all ``forms``, each as a form f
-    with ``f >= 0``: ``M*N - M - M*i`` follows from ``N - 1 - i`` and ``M``. Only products in `forms` or in `also` are
-    bounded.
+    """Return inequalities with products of variables that follow from ``form >= 0`` for all ``forms``, each as a form
+    that is not negative: ``M*N - M - M*i`` follows from ``N - 1 - i`` and ``M``.
+
+    Only products in `forms` or in `also` are bounded.
 
     For a product ``v*w`` every inequality with ``v`` may be multiplied by ``w`` if another one says that ``w`` is not
     negative (the first level of the reformulation-linearisation technique of Sherali & Adams 1990).

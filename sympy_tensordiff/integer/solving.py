@@ -245,8 +245,8 @@ def _smith_step(
     solution = smith.solve(matrix, len(unknowns))
 
     def times_right_sides(row: Sequence[int]) -> Affine:
-        """Return the sum of ``row[n]*right[n]`` over n; the enclosing function's ``right`` has the right sides of the
-        equations.
+        """Return the sum of ``row[n]*right[n]`` over n, where ``right`` has the right sides of the equations to be
+        solved.
         """
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 
@@ -286,9 +286,9 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return one system of constraints for each remainder that satisfies the first inequality on a remainder in
-    ``rows``: ``i mod 4 >= 2`` is replaced by ``i mod 4 == 2`` in one and by ``i mod 4 == 3`` in the other. None if
-    there is no such inequality.
+    """Split the constraints ``rows`` into one system for each remainder that satisfies their first inequality on a
+    remainder: ``i mod 4 >= 2`` becomes ``i mod 4 == 2`` in one and ``i mod 4 == 3`` in the other. None if there is no
+    such inequality.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

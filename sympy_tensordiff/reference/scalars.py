@@ -158,8 +158,8 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
     """
 
     def rule(compile_: CompileSubexpression, node: Expr) -> Compiled:
-        """Return a function that evaluates the call `node`, given the values of symbols: it calls ``function`` with the
-        values of the first ``count`` arguments (both names of the outer function).
+        """Return a function that evaluates the call `node`, given the values of symbols: it applies ``function`` to the
+        values of the first ``count`` arguments (all if None).
         """
         arguments = [compile_(arg) for arg in node.args[:count]]
         return lambda env: function(*[a(env) for a in arguments])

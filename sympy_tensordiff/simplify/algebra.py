@@ -331,9 +331,10 @@ def _sums_to_merge(graph: Graph, node: Node, uses: Uses) -> list[Node]:
 
 
 def _multiplied(graph: Graph, term: Node) -> Node | None:
-    """Return the product ``x`` of the other factors if a factor of `term` is a scalar sum ``a + c`` with a number
-    ``c``, as in ``x*(a - 1)``; None otherwise. Multiplied out, such a term has a multiple of ``x``, which can be joined
-    with other terms.
+    """Return the product ``x`` of the other factors if one factor of `term` is a scalar sum ``a + c`` with a number
+    ``c``, as in ``x*(a - 1)``; None otherwise.
+
+    Multiplied out, such a term has a multiple of ``x``, which can be joined with other terms.
     """
     factors = graph.factors(term)
     for factor in factors:

@@ -136,9 +136,8 @@ class _Tighten:
         return self.decided(new, facts) if new.op == "compare" else new
 
     def on_one_side(self, node: Node, facts: Rows) -> Node | None:
-        """Return the select `node`, ``a if i != j else b``, as ``[i > j]*a + [i == j]*b`` if `facts` exclude ``i < j``,
-        and likewise with ``[i < j]`` if they exclude ``i > j``. None if they exclude neither, or if the condition is
-        not ``i != j``.
+        """Return the select `node`, ``a if i != j else b``, as the sum ``[i > j]*a + [i == j]*b`` if `facts` exclude
+        ``i < j``; likewise if they exclude ``i > j``. None for other conditions, or if `facts` exclude neither.
         """
         graph = self.graph
         condition, value, otherwise = node.args

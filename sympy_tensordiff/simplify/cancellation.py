@@ -712,7 +712,7 @@ class _Rewriter:
         graph = self.graph
 
         def difference_of_values(function: Any, sign: int) -> Node:
-            """Return ``function(sign*u) - function(sign*v)`` for the enclosing function's ``u`` and ``v``."""
+            """Return the node ``function(sign*u) - function(sign*v)``."""
             one, other = (graph.call(function, (graph.scale(sign, at),)) for at in (u, v))
             return graph.add((one, graph.neg(other)))
 

@@ -252,8 +252,8 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
     signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
 
     def length(front: int | Fraction) -> int:
-        """Return how many characters the enclosing function's numbers ``signs`` take in print after ``front`` is taken
-        out: those of ``front`` itself, and those of each number divided by it.
+        """Return how many characters the coefficients take in print after ``front`` is taken out: those of ``front``
+        itself, and those of each coefficient divided by it.
         """
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 

@@ -409,9 +409,9 @@ class Parts:
         return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _axes_of_box(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
-        """Return the variables in `bound` as tensor axes, with ranges that contain all their values: ``0 <= j < n`` for
-        ``j < i`` and ``j > i``. None if there are no such ranges, or if somewhere in them `node` may be undefined or
-        read out of bounds.
+        """Return the variables in `bound` as tensor axes, with ranges that contain all values that occur: ``0 <= j <
+        n`` for both ``j < i`` and ``j > i``. None if there are no such ranges, or if `node` may be undefined somewhere
+        in them.
 
         That is for parts that are numbers everywhere and read inside their tensors there.
         """

@@ -72,8 +72,8 @@ def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
     """
 
     def with_place(node: Node) -> Node:
-        """Return the read `node` with the index ``place`` instead of ``number`` (both of the outer function) on each
-        axis of constant extent: ``x[c]`` for ``x[0]``. Other nodes are unchanged.
+        """Return the read `node` with the index ``place`` instead of the number ``number`` on each axis of constant
+        extent: ``x[c]`` for ``x[0]``. Other nodes are unchanged.
         """
         if node.op != "read":
             return node

@@ -108,7 +108,7 @@ def _choose_fewest_indices(
     """
 
     def number_of_indices(node: Node) -> int:
-        """Return the number of free indices in `node`, without those in the enclosing function's set ``fixed``."""
+        """Return the number of free indices in `node`. Variables in ``fixed``, which are sizes, do not count."""
         return sum(v not in fixed for v in node.free)
 
     forms: dict[Node, list[Node]] = {}
@@ -291,8 +291,8 @@ class GuardJoiner:
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
     def common_body(self, one: GuardedTerm, two: GuardedTerm) -> Node | None:
-        """Return one body for two guarded terms, so that they can be merged: it equals the body of each term where the
-        guard of this term holds. For the terms ``i`` and ``0 if i == 0`` it is ``i``. None if there is no such body.
+        """Return one body with which two guarded terms can be merged: it equals the body of each term where the guard
+        of this term holds, as ``i`` does for ``i`` and ``0 if i == 0``. None if there is none.
         """
         if one.body is two.body:
             return one.body

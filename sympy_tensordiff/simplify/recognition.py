@@ -273,8 +273,8 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
 
     def rest(part: Node) -> Node:
-        """Return the select `part`, or one of its values, without the factors in ``common``, those of all values: ``a
-        if c else b`` for ``x*a if c else x*b``. The enclosing function multiplies the result by them.
+        """Return `part`, a select or one of its values, without the factors that all values have in common: ``a if c
+        else b`` for ``x*a if c else x*b``.
         """
         if part is node or (graph.is_choice(part) and part not in leaves):
             return graph.select(part.args[0], *map(rest, part.args[1:]))

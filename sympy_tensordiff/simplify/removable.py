@@ -560,9 +560,9 @@ def _letters(parts: ArithmeticSubexpressions, node: Node) -> list[Node]:
 
 
 def _terms_far_out(graph: Graph, parts: ArithmeticSubexpressions, node: Node, variable: Variable) -> list[SeriesTerm]:
-    """Return the term `node` as a list of terms ``rest*u**order*f(u)*...`` for large b, which is ``variable.lead``,
-    with ``u = 1/b``; each f has a power series. It is one term, or two for a logarithm of a sum: ``log(b + 1)`` is
-    ``log(1 + u) + log(b)``.
+    """Return the term `node` as terms ``rest*u**order*f(u)*...`` for large values b of the variable, with ``u = 1/b``,
+    where each f has a power series. There is one term, or two for the logarithm of a sum: ``log(b + 1)`` is ``log(1 +
+    u) + log(b)``.
     """
     base = variable.lead
     if base not in parts[node]:

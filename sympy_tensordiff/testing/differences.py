@@ -279,8 +279,8 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
     """
 
     def compute_jacobian(drawn: dict[Any, Any]) -> FloatArray:
-        """Return the Jacobian at the inputs ``drawn``, with one call of the enclosing function's ``pullback`` per entry
-        of the value.
+        """Return the Jacobian at the inputs ``drawn``, computed row by row with one pullback (vjp) for each entry of
+        the value.
         """
         units = np.eye(int(np.prod(shape, dtype=int))).reshape(-1, *shape)
         rows = np.array([pullback(drawn, unit) for unit in units], np.float64)

@@ -238,8 +238,9 @@ class Perturbation(Rewriting):
 
     def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
         """Store `size`, the size of a rounding error in a step of the recurrence, in a tensor with an axis for the time
-        and for each bound index; return its entry at these. ``limits`` are the ranges of the time and the indices,
-        ``offsets`` their first values.
+        and for each bound index, and return its entry at these indices.
+
+        ``limits`` are the ranges of the time and the indices, ``offsets`` their first values.
         """
         (_, *inner), (_, *lows) = limits, offsets
         if any(symbol in end.free_symbols for symbol, _, _ in inner for _, *ends in inner for end in ends):

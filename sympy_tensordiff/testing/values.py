@@ -102,7 +102,7 @@ def random_values(
     generator = random.Random(seed)
 
     def draw() -> Fraction | float:
-        """Draw one random rational or float between the enclosing function's ``low`` and ``high``."""
+        """Draw one random rational or float between ``low`` and ``high``."""
         if kind == "float":
             return generator.uniform(low, high)
         odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1

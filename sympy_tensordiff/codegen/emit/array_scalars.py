@@ -460,9 +460,10 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
-        """Return for each dimension a list with the step of each form in `index`: how much the form grows from one
-        value of the dimension to the next. None if a step is not constant or, in a pure dialect, if an index is moved
-        by data.
+        """Return a dictionary from each dimension to the strides of the forms in `index`: how much each form grows from
+        one value of the dimension to the next. None if one of them is not constant.
+
+        None also if an index is moved by data, in a pure dialect.
         """
         used = self.lanes.dims_of(*index)
         steps: dict[Span, list[int]] = {}

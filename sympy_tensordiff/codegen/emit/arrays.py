@@ -479,9 +479,10 @@ class KernelPrinter:
         frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return a pair for each axis of the array that a scatter fills: the vectorised dimension of ``lanes`` along it
-        (None: a single index), and the text of the slice. `images` are the indices. [] if the entries are not distinct
-        or do not form a slice.
+        """Return, for each axis of the array that a scatter fills, a pair of the vectorised dimension along it (None: a
+        single index) and the text of the slice. `images` are the indices at which it adds.
+
+        [] if the entries are not distinct or do not form a slice. ``lanes`` has the vectorised dimensions.
 
         [] also for other kernels than scatters, and if the slices are not in the order of the dimensions. The texts are
         for the helper ``spread``.

@@ -151,8 +151,9 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     is_true = holds == (test == name)
 
     def with_truth_value(value: Scalar) -> Scalar:
-        """Return one node of an expression with the name of the enclosing function's ``test`` replaced by true or
-        false, as its ``is_true`` says, and simplify it: a select by the test becomes one of its branches.
+        """Simplify the node `value` of an expression under the assumption that the test, a named condition, has a known
+        truth value: return true or false for its name, and one of its branches for a select by the test. Other values
+        are unchanged.
         """
         if value == name:
             return TRUE if is_true else FALSE

@@ -47,9 +47,8 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Define a new array of norms, to be computed after `array`, and add it to the enclosing function's
-            ``norms``. Its formula `entries` gives the square roots of the entries of `array`. Return the tensor node of
-            the new array.
+            """Define a new array of norms, to be computed after `array`, by the formula `entries`: the square roots of
+            the entries of `array`. Record it in ``norms``, and return its tensor node.
             """
             name = unique("norm", names)
             names.add(name)

@@ -147,8 +147,9 @@ class Lowering(Matrices):
 
     def _is_rounded_often(self, node: Node, context: EnclosingLoops) -> bool:
         """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` repeat
-        for the same entry: ``x[(i + k) % n]`` depends on ``i + k`` only. A copy of the tensor with the axis ``i + k``
-        then saves divisions.
+        for the same entry, such as ``x[(i + k) % n]``, which depends on ``i + k`` only.
+
+        A copy of the tensor with the axis ``i + k`` then saves divisions.
         """
         if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
             return False
@@ -204,9 +205,11 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Move the factors without i out of a sum with an equality test, ``Sum_i [r[i] == r[q]]*w[q]*v[i]``, and return
-        the code ``w[q]*s[r[q]]``, where the new array s has the sum for each value of r. None if all factors depend on
-        i, or if s cannot be built.
+        """Move factors without ``i`` out of a sum that selects terms, and store the sum: for ``Sum_i [r[i] ==
+        r[q]]*w[q]*v[i]`` return the code ``w[q]*s[r[q]]``, where the array s has a sum for each value of r. None if
+        that is impossible.
+
+        It is if all factors depend on i, or if s cannot be built.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":

@@ -387,9 +387,11 @@ class Shifts:
         return is_small and self._is_work(place, node) and not self._calls_user_function(node)
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array for `node` is known to be no larger than some tensor of the program. It is if a
-        tensor has as many axes as `node` contains indices of `variables`, and at least two, or if one read in `node`
-        contains all these indices.
+        """Return whether an array for the values of `node` is known to be no larger than some tensor of the program,
+        judged by numbers of axes and by the indices in `node` that are in `variables`.
+
+        It is if a tensor has at least two axes and as many as there are such indices, or if one read in `node` contains
+        all of these.
         """
         if any(len(shape) >= max(2, len(node.free & variables)) for shape in self._shapes):
             return True
@@ -575,9 +577,9 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v +
-    1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. Its value at ``start``, here ``Mod(v - 1, n)``, is the old one. None if no
-    read is shifted.
+    """Shift the periodic reads in `node` so that the smallest shift is 0: ``u[Mod(v - 1, n)] + u[v]`` becomes ``u[v] +
+    u[Mod(v + 1, n)]``. Return ``(node, start)``: the new node has the old value at ``start``, here ``Mod(v - 1, n)``.
+    None if no read is shifted.
 
     None also where ``v`` is not the index of a whole axis.
     """
@@ -597,8 +599,8 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return a read of a tensor with its periodic indices of ``v``, such as ``Mod(v - 1, n)``, replaced by the
-        shifted ones in ``moved``, a dictionary of the enclosing function. Other nodes are unchanged.
+        """Return the read `part` with its periodic indices, such as ``Mod(v - 1, n)``, shifted so that the smallest
+        shift of all reads is 0. Other nodes are unchanged.
         """
         if part.op != "read":
             return part

@@ -367,9 +367,10 @@ def _with_factors_in_sum(
 
 
 def _as_single_sum(graph: Graph, one: Opened, two: Opened) -> Node | None:
-    """Return the sum of two terms, each a sum over one range, as a single sum with the common factors written once.
-    None if the ranges differ, if no common factor depends on a summed index, or if the terms then depend on more
-    indices than before.
+    """Return the addition of two sums over one range as a single sum with their common factors written once. None if
+    the ranges differ, or no common factor depends on a summed index.
+
+    None also if the terms then depend on more indices than before.
     """
     if one.range != two.range:
         return None

@@ -420,9 +420,10 @@ def _bounds_of_entries(definitions: Sequence[Definition], works: Mapping[Node, _
 
 
 class _Logarithm:
-    """The auxiliary arrays of one log-sum-exp of a tensor z: the maximum of z ("shift"), the exponentials of ``z -
-    shift`` ("power"), their sum ("total") and its inverse ("share"). There is no shift if `is_shifted` is false: the
-    entries of z are bounded, and no exponential overflows.
+    """The auxiliary arrays of the log-sum-exp of a tensor ``z``: its maximum ("shift"), the exponentials of ``z -
+    shift`` ("power"), their sum ("total"), and the inverse of the sum ("share").
+
+    There is no shift if `is_shifted` is false: the entries of z are bounded, and no exponential overflows.
     """
 
     is_shifted = True

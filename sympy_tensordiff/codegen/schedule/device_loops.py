@@ -271,8 +271,8 @@ def with_numbers_in_memory(step: Recurrence) -> Recurrence:
     numbers = {a.name for a in step.body.arguments if _is_number(a)}
 
     def read(value: Scalar) -> Scalar:
-        """Return ``x[0]`` for the name or entry of a real number ``x`` in ``numbers``, a set of the enclosing function:
-        the number is stored as an array of one entry. Other expressions are unchanged.
+        """Return ``x[0]`` for `value` if it is the name or an entry of a real number ``x``, which is stored as an array
+        of one entry. Other expressions are unchanged.
         """
         name = value.name if isinstance(value, Name) else value.array if isinstance(value, Load) else ""
         return Load(name, (Affine(),)) if name in numbers else value

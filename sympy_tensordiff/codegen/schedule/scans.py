@@ -188,8 +188,9 @@ class _ScanFinder:
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
         """Write `value` as a sum of products ``c*p[i]``, where ``c`` is the same for all entries i of a row, and return
-        the pairs ``(c, p[i])``: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value`
-        does not depend on i.
+        the pairs ``(c, p[i])``. () if `value` does not depend on i.
+
+        ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair.
 
         None if `value` is no sum of such terms and of terms that are the same for all entries.
         """

@@ -112,8 +112,8 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` if indices must be renamed in it: if it is ``binder``, the sum or
-            comprehension of the enclosing function, or if a bound index of ``binder`` is free in it. Else return ().
+            """Return the arguments of ``node`` if bound indices must be renamed in it: if it is ``binder`` itself, a
+            sum or comprehension, or if an index that ``binder`` binds is free in it. Else return ().
             """
             if node is not binder:
                 self.record_free_symbols(node)

@@ -50,9 +50,7 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     place = number % rank
 
     def with_axis(part: Any) -> Any:
-        """Return the operand ``part`` with a new axis of extent 1 at the axis number ``place`` of the enclosing
-        function.
-        """
+        """Return the operand ``part`` with a new axis of extent 1 at the position ``place``."""
         shape = shape_of(part)
         return tabulate(
             (*shape[:place], 1, *shape[place:]),

@@ -338,8 +338,8 @@ def part(tensor: Any, indices: tuple[Any, ...]) -> Any:
             places.append(extent + place if counts_back else place)
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of the slice at the indices ``at``: for ``B = A[2:, 1]``, ``B[i]`` is ``A[i + 2, 1]``.
-        ``places`` of the enclosing function has the start, step and axis of each slice, or an index.
+        """Return the entry of the slice at the indices ``at``, an entry of the whole tensor: for ``B = A[2:, 1]``,
+        ``B[i]`` is ``A[i + 2, 1]``.
         """
         full = [place[0] + place[1] * at[place[2]] if isinstance(place, tuple) else place for place in places]
         return inline_entry(tensor, TensorEntry(tensor, *full).indices)

@@ -196,9 +196,8 @@ def flip(A: Expression, axis: Any = None) -> Any:
     turned, shape = checked_axes(axis, A, "flip"), shape_of(A)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of the flipped tensor at ``indices``: the entry of ``A`` with ``n - 1 - k`` in place of each
-        index ``k`` of a flipped axis of length ``n``. The numbers of flipped axes are in ``turned`` of the enclosing
-        function.
+        """Return the entry of the flipped tensor at ``indices``: the entry of ``A`` with ``n - 1 - k`` in place of the
+        index ``k`` on each flipped axis of length ``n``.
         """
         return inline_entry(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
 
@@ -325,8 +324,8 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
         raise ArgumentError(f"pad: {pad_width} has a negative width; a slice, A[1:-1], takes entries away")
 
     def entry(*at: Expr) -> Any:
-        """Return the entry of the padded tensor at the indices ``at``: an entry of ``A``, or ``constant_values`` in the
-        padding. ``pairs`` of the enclosing function has the widths of the padding before and behind each axis.
+        """Return the entry of the padded tensor at the indices ``at``: an entry of ``A``, or of ``constant_values`` in
+        the padding.
         """
         places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]
         bounds = [
