@@ -191,8 +191,11 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments ``values`` of ``function`` as tensors of a common type, and ints. Raise an error for another
-    type, and if an argument that is not in its ``wrt`` requires a gradient. ``torch`` is the module.
+    """Convert the arguments ``values`` of ``function`` to tensors of a common type, and ints. Raise an error for a
+    value of another type, or a tensor that requires a gradient though ``function`` is not differentiated with respect
+    to it.
+
+    ``torch`` is PyTorch's module.
     """
     tensors: list[Any] = []
     types = []

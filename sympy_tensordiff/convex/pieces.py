@@ -21,8 +21,8 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """One interval of a piecewise function, from ``low`` to ``high`` (None: unbounded). ``point`` is a general point in
-    it, an expression in the symbol ``parameter``: signs that are proved at this point hold in the whole interval.
+    """An interval from ``low`` to ``high`` (None: unbounded) on which a piecewise function is smooth. ``point`` is a
+    general point in it, an expression in the symbol ``parameter``: signs proved there hold in the whole interval.
     """
 
     low: Expr | None
@@ -151,9 +151,11 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return ``(decomposition, c*part)`` if the function in ``outer`` depends on ``part`` only by ``c*part``, for a
-    factor c of unknown sign; the new function has this argument. Else return ``(outer, part)``. ``symbol`` represents
-    ``part`` in the function.
+    """Move a factor ``c`` of unknown sign into the argument ``part`` of the piecewise function in ``outer``, if the
+    function depends on ``c*part`` only. Return ``(decomposition, c*part)`` with the new function, else ``(outer,
+    part)``.
+
+    ``symbol`` represents ``part`` in the function.
     """
     slopes = [sympy.diff(border, symbol) for border in _border_expressions(outer.function)]
     factor = next((slope for slope in slopes if symbol not in slope.free_symbols and signs.of(slope) is None), S.One)

@@ -218,8 +218,8 @@ def _is_same_variable(ends: Sequence[Expr]) -> bool:
 def _unify_indices(
     left: Sequence[tuple[Expr, ...]], right: Sequence[tuple[Expr, ...]], bound: Sequence[Expr], start: Any = None
 ) -> dict[Expr, Expr] | None:
-    """Return the exchange of indices, such as ``{i: j, j: i}``, that maps the index tuples ``left`` to ``right`` and
-    back, and extends ``start``; None if there is none. Only the indices in ``bound`` may change.
+    """Return an exchange of indices, such as ``{i: j, j: i}``, that maps the indices ``left`` to ``right`` and back,
+    and extends the exchange ``start``; None if there is none. Only the indices in ``bound`` may change.
     """
     exchange: dict[Expr, Expr] = dict(start or {})
     for a, b in zip(sum(left, ()), sum(right, ()), strict=True):

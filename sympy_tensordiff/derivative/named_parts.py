@@ -257,8 +257,8 @@ def _in_parts(
 
 
 def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
-    """Return the key of the subexpression `node` in the common subexpressions `parts`. The user wrote it as `expr` and
-    calls it `name`. Raise `ArgumentError` if it cannot have a name, or if `name` is in `taken`.
+    """Return the key of `node`, the subexpression `expr` to which the user gave the name `name`, among the common
+    subexpressions `parts`. Raise `ArgumentError` if it cannot have a name, or if `name` is in `taken`.
     """
     found = parts.find(node)
     if found is None:

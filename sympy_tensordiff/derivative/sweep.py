@@ -113,8 +113,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the reverse sweep from `body`, the entry of the function at the indices `variables` in the ranges `rows`,
-        and return it. `cotangent` is the cotangent of this entry. `numbers` are nodes that are finite wherever the
+        """Begin the reverse sweep at `body`, the entry of the function at the indices `variables` in the ranges `rows`,
+        with its cotangent `cotangent`; run it, and return this sweep. `numbers` are nodes that are finite wherever the
         function is.
         """
         self._numbers = numbers

@@ -214,9 +214,9 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `scans`, the results of one recurrence (None for a tangent that is 0). `moving` maps each
-    variable to its tangent. The tangents are results of a new recurrence, with the tangents of the old states as
-    further states.
+    """Return the tangents of `scans`, the results of one recurrence over time, as results of a new recurrence whose
+    states are the old states and their tangents; None for a tangent that is 0. `moving` maps each variable to its
+    tangent.
     """
     scan = scans[0]
     states, sequences = scan.states, scan.sequences

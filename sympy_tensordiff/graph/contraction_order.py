@@ -68,9 +68,10 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected size of the extent `form`, times ``_PARTS``, minus a small tie-breaker for ordering
-        contractions of equal expected cost. The tie-breaker is the greatest value (up to 3) in the dictionary
-        ``shorter`` for a variable of `form`, or 0.
+        """Return an integer for the expected size of the extent `form`, by which contractions are compared: the size
+        times ``_PARTS``, less a small number that decides between contractions of equal cost.
+
+        This number is the greatest value (up to 3) in the dictionary ``shorter`` for a variable of `form`, or 0.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)

@@ -212,9 +212,9 @@ class Recognition:
         return converted if len(converted) == len(products) else None
 
     def _comprehension_of(self, node: Node) -> LabelledOperands | None:
-        """Return `node` as one labelled operand: the comprehension over all index variables in it, with these as
-        labels. If a variable is in ``self.selected``, and so cannot be an axis, add it to ``self.refused`` and return
-        None.
+        """Return `node` as one labelled operand: the comprehension of its values over all index variables in it, with
+        these as labels. None if one of them cannot be an axis, because it is in ``self.selected``; then it is added to
+        ``self.refused``.
         """
         axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)

@@ -29,8 +29,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The functions by which `instances` tests whether a pattern and a node are equal. Index forms are equal if
-    ``form`` maps them to the same form, nodes if ``node`` does; ``moves`` yields variants of a substitution to try.
+    """The functions by which `instances` compares a pattern with a node: index forms are equal if ``form`` maps them to
+    the same form, nodes if ``node`` does so. ``moves`` yields variants of a substitution to try.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -147,9 +147,8 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
 
 
 def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield ``(position, forms)`` for the index forms of the node `part` itself, not of its arguments. The position
-    says where they occur: the tensor that is read ("table" for a computed one), "index" for a number, or the kind of a
-    constraint.
+    """Yield ``(position, forms)`` for the index forms of the node `part` itself, not of its arguments. The position is
+    the tensor that is read ("table" for a computed one), "index" for a number, or the kind of a constraint.
     """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data

@@ -96,9 +96,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Update ``first``, a dictionary from products to the einsums that they compute completely, with the einsums in
-        ``parts`` whose products occur in the results of ``roots``. Other einsums can then begin with these products and
-        reuse them.
+        """Find einsums in ``parts`` that compute a product that ``roots`` contain, so that other einsums can begin with
+        it and reuse it. Add them to ``first``, a dictionary from products to the einsums that compute them completely.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}

@@ -225,8 +225,9 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Bound the entries of integer tensors by the extents of the axes that they index. ``selections`` maps the name
-        of each tensor to ``(read, axis)``: for ``x[p[i]]``, ``{"p": (x[p[i]], 0)}``. All cached nodes are dropped.
+        """Record the bounds of integer tensors that are used as indices: their entries are less than the extents of the
+        axes that they index. ``selections`` maps names to ``(read, axis)``, as ``{"p": (x[p[i]], 0)}``. All cached
+        nodes are dropped.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})

@@ -192,9 +192,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return a dictionary from products among the terms of ``total`` to the operations that ``total`` saves if they
-        are never computed. That is possible if ``total`` and all other sums with these terms are multiplied out term by
-        term.
+        """Return a dictionary from the products that ``total`` shares with other sums as terms to the numbers of
+        operations that ``total`` saves if all these sums are multiplied out, so that the products are not computed.
 
         ``total`` counts only its share of the saving.
         """
@@ -262,7 +261,7 @@ class TermProducts(SumParts):
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Replace the sum in `product` by its summand `term`, and split the result into products of two operands.
+        """Replace the sum in `product` by `term`, one of its terms, and split the result into products of two operands.
         Return ``(number of operations, node)``. Operands in `opened`, which are products themselves, are first replaced
         by their factors.
         """

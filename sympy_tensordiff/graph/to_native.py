@@ -267,9 +267,9 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return `body`, the entry of a tensor, with the index ``q`` in place of 0 at all axes of extent 1 that it reads:
-    ``u[k, q]`` for ``u[k, 0]``. Here ``q`` indexes the only axis of extent 1; unless there is exactly one, `body` is
-    unchanged.
+    """Return `body`, the entry of a tensor, with the index ``q`` of its only axis of extent 1 in place of the 0 at
+    which `body` reads other axes of extent 1: ``u[k, q]`` for ``u[k, 0]``. Unless there is exactly one such axis,
+    `body` is unchanged.
 
     The axes of operands and result then match.
     """

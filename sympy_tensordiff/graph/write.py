@@ -208,9 +208,9 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], bound_symbols: BoundSymbols) -> bool:
-        """Return whether the guard `case`, one of two opposite guards, is written as the second branch of a
-        `Piecewise`: it is the upper part of a range, the odd indices, or "not divisible". ``rest`` are the constraints
-        that both guards share.
+        """Return whether the guard `case`, one of two opposite ones, is printed as the second branch of a `Piecewise`:
+        if it is the upper part of a range, or means "odd" or "not divisible". ``rest`` are the constraints that both
+        guards share.
         """
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
@@ -426,9 +426,10 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the first guard or select in the comparison `node`, searched from the outside, and all others that test
-    the same condition: the comparison can be split into the cases where it holds and fails. [] if there are none. Sums
-    are not searched.
+    """Return the first guard or select in the comparison `node`, searched from the outside, and all others with the
+    same condition; [] if there are none. The comparison can be written as two cases, for a true and a false condition.
+
+    Sums are not searched.
 
     Outer conditions are tested first: if one fails, the conditions inside may read outside of their tensors. A guard by
     equations only is a factor and not a case: many of them would double the cases each.

@@ -124,7 +124,7 @@ class Extremum(NamedTuple):
 
 
 def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
-    """Rewrite an affine ``form`` by maxima, minima and absolute values in place of its terms ``max(0, f)``. Return
+    """Write the affine ``form`` with maxima, minima and absolute values in place of its terms ``max(0, f)``. Return
     ``(rest, extrema)``, whose sum is ``form``: ``i`` and ``max(n, i)`` for ``2*i + max(0, n - i)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")

@@ -332,8 +332,9 @@ class _Rewriter:
         return node
 
     def with_plain_exponentials(self, node: Node) -> Node:
-        """Return `node`, a logarithm or a product with exponentials, with differences that a rule has rewritten as
-        plain ``exp(a) - exp(b)`` again. A later pass can then divide all exponentials by the largest one.
+        """Undo a rewriting in `node`, a logarithm or a product: differences of exponentials, for which a rule has
+        another form, become ``exp(a) - exp(b)`` again. A later pass can then divide all exponentials by the largest
+        one.
         """
         graph, args = self.graph, node.args
         for n, arg in enumerate(args):

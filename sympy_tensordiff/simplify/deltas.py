@@ -198,8 +198,9 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by an equation ``p == 0`` on `variables` in a guard inside of a function, as in ``f([p == 0])``:
-    return three guarded terms, for ``p == 0``, ``p > 0`` and ``p < 0``. None without such guards, or with too many.
+    """Split `body` into cases by an equation ``p == 0`` on `variables` in a guard inside of a function, as in ``f([p ==
+    0])``. Return three guarded terms, for ``p == 0``, ``p > 0`` and ``p < 0``; None without such guards, or with too
+    many.
     """
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]

@@ -70,8 +70,9 @@ def rewrite_in_fewest_indices(
     graph: Graph, body: Node, row: Constraint, solution: Substitution, fixed: Container[int]
 ) -> Node:
     """Return the product `body` with each factor in the form with the fewest free indices that the equation `row`
-    allows: under ``p[i] == j``, ``p[i]`` may become j or vice versa. `solution` is the equation solved for ``p[i]``;
-    `fixed` are sizes.
+    allows: under ``p[i] == j``, ``p[i]`` may become ``j``, or ``j`` may become ``p[i]``.
+
+    `solution` is the equation solved for ``p[i]``; `fixed` are sizes, which are not indices.
 
     `solution` is empty if only a multiple of the entry is known.
 
@@ -225,9 +226,8 @@ MAX_GUARDED_TERMS = 32
 
 
 class GuardedTerm(NamedTuple):
-    """A summand of a guarded term, such as ``a`` in ``[i == j]*(a + b)``, where this term belongs to an addition. The
-    fields are the constraints of the guard, the body of the summand, the position of the term, and the summand as
-    written.
+    """A term of the body of a guard in an addition, such as ``a`` in ``[i == j]*(a + b)``: the constraints of the
+    guard, the term, the position of the guard in the addition, and the term as the graph has it.
 
     `place` is the position of the term in the addition, `summand` the node in the body of the term.
     """

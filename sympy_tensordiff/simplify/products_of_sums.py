@@ -198,8 +198,8 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Return whether it pays to move the factors `free` out of the sum over `inner`; the factors `bound` remain in
-        it. It does if the remaining sum can be split or depends on fewer indices, or if `free` contains loops.
+        """Return whether it pays to move the factors `free` out of the sum over `inner`, in which the factors `bound`
+        remain: whether this sum can then be split or depends on fewer indices, or `free` contains loops.
         """
         if len(self.groups(inner, bound)) > 1:
             return True
@@ -227,8 +227,9 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits` under the guard `rows`, if its inner sum over the limits `inner` is
-        a number times `base`: then it cancels with a factor ``1/base``, as in a softmax. None otherwise.
+        """Return the sum of `factors` over `limits` under the guard `rows`, if its inner sum over `inner` is a number
+        times `base`, so that it cancels with a factor ``1/base``, as in a softmax. None if the inner sum is not such a
+        multiple.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)
@@ -289,8 +290,8 @@ class ProductsOfSums:
         return apart if apart.op != "add" else None
 
     def opened(self, term: Node) -> Node:
-        """Return `term` with its entry of a comprehension replaced by the formula of the entry: ``2*x[i]**2`` for
-        ``2*T[i]``, where T has the entries ``x[i]**2``. A term that is not a number times such an entry is unchanged.
+        """Return `term`, a number times an entry of a comprehension, with the formula of the entry in its place:
+        ``2*x[i]**2`` for ``2*T[i]``, where T has the entries ``x[i]**2``. Another term is unchanged.
         """
         number, core = self.graph.split_coefficient(term)
         if core.op != "read" or core.args[0].op != "comprehension":

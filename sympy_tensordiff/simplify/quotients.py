@@ -283,9 +283,8 @@ class Quotients:
         return found._replace(powers={base: power for base, power in found.powers.items() if power})
 
     def _factors_of_all_axes(self, node: Node) -> tuple[Node, ...]:
-        """Return the factors of a product like ``a_i b_j C_ij``: its number, each factor that has all axes of the
-        product, ``C``, and the outer product of the other factors, ``a_i b_j``. Return `node` alone if it is not such a
-        product.
+        """Split a product like ``a_i b_j C_ij`` into factors with all of its axes: return its number, each factor like
+        ``C``, and the outer product ``a_i b_j`` of the others. Return `node` alone if it is not such a product.
         """
         number, core = self.graph.split_view(node)
         if not is_core(core) or core.shape != node.shape or sums_labels(core):

@@ -52,8 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that follows from a read in the user's function: where it is false, the read is out of
-    bounds. It holds for all ``variables`` in the range ``rows``, where the ``conditions`` are true.
+    """A constraint ``form >= 0`` that holds because a read in the user's function is in bounds, for all ``variables``
+    in the range ``rows`` where the ``conditions`` are true.
 
     It holds for all values of `variables`.
     """

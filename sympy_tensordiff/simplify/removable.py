@@ -847,9 +847,9 @@ def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float
 
 
 def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
-    """Evaluate `node` where the variable of `powers` has the value `u`. Return ``(value, sum of the absolute values of
-    its terms)``; the rounding error is bounded by means of the second. A power or function without a value gives
-    ``(nan, inf)``.
+    """Evaluate `node` at the value `u` of the variable of `powers`. Return ``(value, sum of the absolute values of its
+    terms)``, from which a bound of the rounding error follows. A power or function without a value gives ``(nan,
+    inf)``.
     """
     if (power := monomial(node, powers)) is not None:
         value = float(power[0]) * u ** power[1]

@@ -100,7 +100,9 @@ def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTer
 def find_pattern(
     groups: Sequence[TermGroup], sizes: tuple[Shapes, Shapes], environment: Mapping[Any, Any], *, lower: bool = False
 ) -> SparsityPattern:
-    """Return the sparsity pattern of the sum of all ``groups`` of terms, or with ``lower`` of its lower triangle.
+    """Return the sparsity pattern of the matrix that is the sum of all ``groups`` of terms; with ``lower``, of its
+    lower triangle only.
+
     ``sizes`` are the shapes of the tensors along the rows and the columns, ``environment`` has the values of sizes and
     index arrays.
     """

@@ -304,8 +304,9 @@ def _is_storing_cheaper(cost: int, consumers: int) -> bool:
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Return a dictionary from each node to its consumers: the stored or root nodes whose computation evaluates it. A
-    node that only a ``stored`` node uses has this one as its consumer. All nodes are given by their ``id``.
+    """Return a dictionary from each of ``nodes`` to its consumers: the nodes in ``stored`` or ``roots`` whose
+    computation evaluates it. A node that only one stored node uses has this one as its consumer. All nodes are given by
+    their ``id``.
     """
     consumers: dict[int, set[int]] = {key: {key} if key in roots else set() for key in nodes}
     for key, node in reversed(nodes.items()):

@@ -172,8 +172,10 @@ def check_derivative(
 def _read_given_derivatives(
     expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
 ) -> list[Expr | None]:
-    """Return for each of ``variables`` the ``derivative`` of ``expression`` that the user gave to be checked, or None
-    if there is none. ``is_sequence`` allows a sequence of derivatives. Raise an error for a wrong number or shape.
+    """Return for each of ``variables`` the derivative of ``expression`` that the user gave in ``derivative``, to be
+    checked; None if none was given. Raise an error for a wrong number or shape.
+
+    ``is_sequence`` allows a sequence of derivatives.
     """
     if derivative is None:
         return [None] * len(variables)

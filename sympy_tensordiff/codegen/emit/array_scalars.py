@@ -221,8 +221,9 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` to read the stored value ``home`` inside of the current loops. ``index`` is in
-        terms of their dimensions. An axis along which the value is constant has the index 0 and the length 1.
+        """Return ``(index, shape)`` for reading the stored value ``home`` inside of the current loops: the index in
+        terms of their dimensions, and the shape of the stored array. An axis along which the value is constant has the
+        index 0 and the length 1.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):

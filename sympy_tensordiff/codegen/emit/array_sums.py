@@ -118,9 +118,9 @@ class Narrowing:
         """
 
         def furthest(bounds: Sequence[Bound], name: str, sign: int) -> tuple[Bound, ...]:
-            """Return the lower (``sign`` -1) or upper (1) ``bounds`` of a loop, made independent of the array entry:
-            each bound is replaced by its least or greatest value over all entries. ``name`` becomes part of the names
-            of new variables.
+            """Return bounds of a loop that hold for all entries of an array: each of ``bounds``, lower (``sign`` -1) or
+            upper (1) ones, is replaced by its least or greatest value over the entries. ``name`` becomes part of the
+            names of new variables.
             """
             if self.values.dialect.is_pure:  # the others contain the range
                 bounds = [bound for bound in bounds if bound_of_data(bound.form, sign) is not None] or bounds

@@ -155,8 +155,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, one for each index that neither
-        the block nor the number of the task fixes. Return the text block inside of the innermost loop.
+        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, over the indices that are fixed
+        neither in the block nor by the number of the task. Return the text block inside of the innermost loop.
 
         Longer loops are further outside; only those on which a solved index depends come before. Without
         ``self.block``, the innermost loop runs over blocks of rows.

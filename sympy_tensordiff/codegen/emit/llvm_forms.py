@@ -222,8 +222,8 @@ class LlvmFormPrinter(Builder):
         return self.new(f"select i1 {is_inside}, i64 {place}, i64 0")
 
     def check_block(self, array: str, pointer: str, *axes: tuple[str, str]) -> None:
-        """Emit a run-time test that a block of ``array`` is in bounds, by its corners. The block begins at ``pointer``,
-        and `axes` are its (length, stride) pairs. Nothing is emitted if the module has no such tests.
+        """Emit a run-time test that a block of ``array``, which begins at ``pointer``, is in bounds. `axes` are its
+        (length, stride) pairs. Nothing is emitted unless the module is compiled with such tests.
         """
         if not self.module.is_checked:
             return

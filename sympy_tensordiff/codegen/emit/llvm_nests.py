@@ -141,8 +141,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return all(run is not None and run == (len(load.index) - 1, 1) for load, run in own)
 
     def last_multiple(self, low: str, stop: str, count: int) -> str:
-        """Emit the end of the last whole group of ``count`` iterations in a loop from ``low`` to ``stop``, and return
-        it: ``low`` plus the greatest multiple of ``count`` (a power of 2) that fits, or ``low``.
+        """Emit the end of the last whole group of ``count`` iterations, a power of 2, in a loop from ``low`` to
+        ``stop``, and return its value: ``low`` plus the greatest multiple of ``count`` that is not beyond ``stop``.
         """
         length = self.greatest(["0", self.new(f"sub nsw i64 {stop}, {low}")])
         whole = self.new(f"and i64 {length}, {-count}")

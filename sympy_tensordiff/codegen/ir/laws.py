@@ -262,8 +262,9 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError, with `where` in the message, if an accumulator is initialised for one reduction and
-    updated by another, or is read before the loop that updates it has ended. ``inside`` are all statements of a kernel.
+    """Raise `VerificationError`, with `where` in the message, if a kernel with the statements ``inside`` reads an
+    accumulator before the loop that updates it has ended, or updates it by another reduction than that for which it was
+    initialised.
     """
     starts, read = declared(inside), set[str]()
     for s in inside:

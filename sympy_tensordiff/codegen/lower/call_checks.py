@@ -156,9 +156,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry that an error message should name if the read ``access`` violates its bound
-        `row`: ``p[i]`` for ``x[p[i]]``, else an entry in the range of an index or in a condition around the read. None
-        if there is no such entry.
+        """Return the integer-array entry to name in the error message if the read ``access`` violates its bound `row`:
+        ``p[i]`` for ``x[p[i]]``, else an entry that bounds one of its indices or is in a condition around it. None if
+        there is none.
         """
         form = row.form
         found = innermost_first([form])
@@ -242,9 +242,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return ``(rows, variables, others)``: `rows` with a new variable for each integer-array entry, between the least
-    and the greatest entry of its array; the names of these variables; and the constraint ``least <= greatest`` for each
-    array.
+    """Replace the integer-array entries in `rows` by new variables between the least and the greatest entry of their
+    arrays. Return ``(rows, variables, others)``: the new constraints, the names of the new variables, and ``least <=
+    greatest`` for each array.
 
     The third result says for each array which of its two extremes is the greater.
     """

@@ -306,8 +306,9 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield ``(part, guards)`` for each part of ``node`` whose value depends on rounding: the branches of a choice, or
-    ``node`` itself; nothing if ``node`` is computed exactly. `closed` are the sizes and free indices.
+    """Yield ``(part, guards)`` for each part of ``node`` whose value is rounded: the branches of a choice, with the
+    guards around them, or ``node`` itself. Yield nothing if ``node`` is computed exactly. `closed` are the sizes and
+    free indices.
     """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
@@ -324,8 +325,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the values that ``node`` can have, up to the sign, without computing anything: a and b for ``a if c else
-    b``, a for ``-a``; () for other nodes. ``closed`` has the sizes and free indices.
+    """Return the values that ``node`` may have, up to the sign, as far as its form shows them: a and b for ``a if c
+    else b``, a for ``-a``; () for other nodes. ``closed`` has the sizes and free indices.
     """
     match node.op:
         case "guard":

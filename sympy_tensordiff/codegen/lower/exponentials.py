@@ -166,8 +166,8 @@ class Exponentials:
         return graph.with_args(node, args)
 
     def _as_product(self, total: Node, whole: Node) -> Recursion[Node]:
-        """Return the node ``whole``, ``log(Sum_k exp(a[i, k] + b[k, j]))``, as the logarithm of the matrix product of
-        ``exp(a)`` and ``exp(b)``. ``total`` is the sum in it. Return ``whole`` for a sum of another form.
+        """Rewrite the node ``whole``, ``log(Sum_k exp(a[i, k] + b[k, j]))``, where ``total`` is the sum, as the
+        logarithm of the matrix product of ``exp(a)`` and ``exp(b)``. Return ``whole`` itself for a sum of another form.
 
         The exponentials of ``a`` and ``b`` are scaled by their own maxima. Where the product is so small that terms may
         have underflowed, the result is ``whole``.

@@ -278,9 +278,9 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)`` for each way to write a value where the constraints `known` hold: first
-        ``({}, {})``, then ``{v: p[k]}`` if ``v == p[k]``, then ``{v: 2*m}`` for an even v, with the inverse ``{m:
-        v/2}``.
+        """Yield pairs ``(substitution, inverse)`` of variables by equal forms, as far as the constraints `known` imply
+        them: first ``({}, {})``, then ``{v: p[k]}`` if ``v == p[k]``, then ``{v: 2*m}`` for an even v, with the inverse
+        ``{m: v/2}``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}

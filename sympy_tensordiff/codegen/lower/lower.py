@@ -473,8 +473,10 @@ class Lowering(Matrices):
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: EnclosingLoops
     ) -> tuple[tuple[int, ...], Rows, Node]:
         """Split a reduction ``Sum_{i, j} body`` (or another `op`) in the range `rows` into ``Sum_i (Sum_j body)``, if
-        an array of the inner sums has fewer axes than loops around them. Return ``(variables, rows, body)`` of the
-        outer reduction, or the arguments.
+        it pays to store the inner sums in an array. Return ``(variables, rows, body)`` of the outer reduction, or the
+        arguments unchanged.
+
+        It pays if that array has fewer axes than there are loops around the inner sum.
         """
         if not self.temporaries:
             return variables, rows, body

@@ -88,9 +88,9 @@ def common_scale(
     term: Node,
     finite: Callable[[Graph, Node], Node],
 ) -> CommonScale | None:
-    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, for a `term` that is
-    either an exponent or, by a condition, a very negative number. None for other terms. `finite` replaces an infinite
-    maximum by 0.
+    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, if `term` is an
+    exponent where a condition holds, and a very negative number elsewhere. None for other terms. `finite` replaces an
+    infinite maximum by 0.
 
     Also None unless the condition depends on an outer index on which the exponent does not depend.
     """

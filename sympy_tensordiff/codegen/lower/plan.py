@@ -64,8 +64,8 @@ class StorageCandidate:
 
     @property
     def axis_count(self) -> int:
-        """The number of axes of the stored array, to compare with the number of loops around the value. It is one less
-        if an index such as ``floor(i/2)`` makes the array shorter than the loops.
+        """The number of axes of the stored array, one less if an index such as ``floor(i/2)`` makes the array shorter
+        than the loops. It is compared with the number of loops around the value.
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
@@ -240,8 +240,8 @@ class Planner:
         return self._ranges[renamed, loops]
 
     def entries(self, labels: Iterable[Affine], context: EnclosingLoops, hints: Callable[[Affine], int]) -> int:
-        """Return the expected number of entries of an array with an axis for each of ``labels``, forms in the loops of
-        ``context``. ``hints`` gives the expected value of an extent; an unknown one counts as 1.
+        """Return the expected number of entries of an array with an axis for each of ``labels``, index forms in the
+        loops of ``context``. ``hints`` has the expected values of extents; an unknown extent counts as 1.
         """
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)

@@ -400,9 +400,9 @@ def _with_loops_in_order(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter that adds `value` at `index` where ``tests`` hold, with its loops in order: first those over
-    `variables` bounded by sizes alone, then those over the `free` axes, then the others. ``rows`` are the bounds of the
-    loops.
+    """Return the scatter that adds `value` at `index` where the constraints ``tests`` hold, with its loops sorted:
+    first those over `variables` bounded by sizes alone, then those over the `free` axes, then the others. ``rows`` are
+    the bounds of the loops.
 
     The first ones run in the memory order of the integer array.
     """

@@ -60,8 +60,8 @@ MOST_PRODUCTS = 60
 
 @dataclass(frozen=True)
 class Instance:
-    """A use of a value that is also used at shifted indices. ``node`` is ``number`` times the value of ``candidate`` at
-    some index: ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
+    """A use ``node`` of a value that is also used at shifted indices, written as ``number`` times the value of
+    ``candidate`` at some index: ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
     """
 
     node: Node

@@ -75,9 +75,10 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
 
 
 def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Return ``(roots, inner sums)`` with sums like ``Sum_{i, j} a[i]*b[i, j]`` written as ``Sum_i a[i]*Sum_j b[i, j]``
-    if the inner sum also occurs elsewhere. If only half of the terms of a sum occur elsewhere, it is split into two
-    sums first.
+    """Rewrite sums below `roots` around inner sums that also occur elsewhere: ``Sum_{i, j} a[i]*b[i, j]`` becomes
+    ``Sum_i a[i]*Sum_j b[i, j]``. Return ``(roots, inner sums)``.
+
+    If only half of the terms of a sum occur elsewhere, it is split into two sums first.
     """
     sums = [part for part in reachable(*roots) if part.op == "sum"]
     halves = _halves(graph, planner, sums)
@@ -208,8 +209,8 @@ def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node
 
 
 def _sums_of_one_index(planner: Planner, binder: Node) -> set[Node]:
-    """Return the sums in the body of `binder`, a sum or comprehension, that depend on exactly one index bound around
-    them. In the result, this index has a standard name. Inner sums and comprehensions are not entered.
+    """Return the sums in the body of `binder`, a sum or comprehension, that depend on exactly one bound index outside
+    of them. The index is renamed to a standard one. Inner sums and comprehensions are not entered.
     """
     body = breadth_first(binder.args[0], lambda node: () if node.op in BINDERS else node.args)
     return {numbered(planner, part) for part in body if part.op == "sum" and len(_outer_variables(part)) == 1}

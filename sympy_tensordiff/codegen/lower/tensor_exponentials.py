@@ -216,9 +216,10 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether no maximum should be subtracted from the exponents of an operand of a contraction, as in
-    Sinkhorn's iteration. The `value` of the operand is ``exp(shift)*rest``, `labels` and `output` are its labels and
-    those of the result.
+    """Return whether to leave out the maximum that is usually subtracted from exponents against overflow, for an
+    operand of a contraction in an iteration such as Sinkhorn's. The operand has the `value` ``exp(shift)*rest``.
+
+    `labels` and `output` are its labels and those of the result.
 
     Along summed indices, such an operand is divided by exponentials already, or has exponentials in ``rest``.
     """

@@ -235,8 +235,8 @@ class _Definitions:
         return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return one definition for each array that stores a result of a scan; ``nodes`` are these results. One step
-        fills all arrays: it is in the first definition, and the others are marked as filled.
+        """Return one definition for each of the arrays that store ``nodes``, results of one recurrence over time. One
+        step fills all of them: it is in the first definition, and the others are marked as filled.
         """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]

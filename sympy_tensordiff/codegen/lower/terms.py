@@ -87,9 +87,9 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether it pays to store `product`, a term of the addition ``total``, in an array: it depends on fewer
-    indices than ``total``, all its ``factors`` are reads with indices, and one of them depends on all indices of the
-    term.
+    """Return whether it pays to store `product`, a term of the addition ``total``, in an array: whether it depends on
+    fewer indices than ``total``, and consists of reads, one of which depends on all of its indices. ``factors`` are its
+    factors.
     """
     return (
         product.free < total.free

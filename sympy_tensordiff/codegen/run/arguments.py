@@ -90,9 +90,8 @@ class ArgumentChecker:
         return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """Return the checks of index arrays that must be made entry by entry, since the least and the greatest entry of
-        an array do not decide them. ``read`` are the argument values. Raise DataIndexError for an entry out of its
-        range.
+        """Return the checks of index arrays that each entry has to pass, because the least and the greatest entry of an
+        array do not decide them. ``read`` are the values of the arguments, ``sizes`` those of the sizes.
 
         Raise DataIndexError if data are outside their known range.
         """

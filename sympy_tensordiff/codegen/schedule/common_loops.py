@@ -59,9 +59,10 @@ def with_common_loops(
 def _join_with_earlier(
     found: list[Statement], place: int, lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> int | None:
-    """Join the loop ``found[place]`` with the first earlier loop in ``found`` that has the same range and can be joined
-    with it. Return the new position, or None; ``found`` is updated. ``lengths`` has the values of sizes, ``fresh``
-    returns new names.
+    """Join the loop ``found[place]`` with the first earlier loop in the list ``found`` for which this is possible, and
+    update the list. Return the new position, or None if there is none.
+
+    ``lengths`` has the values of sizes, ``fresh`` returns new names.
     """
     later = found[place]
     is_kind, join = (_is_flat, _join_loops) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))

@@ -49,8 +49,8 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return `note`, a line ``"array: text"`` of the plan, with the name of the array replaced if the array was
-    removed: ``gone`` maps it to the kernel that fills the array to read instead. Other notes are unchanged.
+    """Return `note`, a line ``"array: text"`` of the plan, with the new name of the array if the array was removed:
+    ``gone`` maps it to the kernel that fills the array to read instead. Other notes are unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note

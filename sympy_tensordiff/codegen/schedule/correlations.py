@@ -177,8 +177,9 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """Return the values of `variables` at which `load` reads the entry with the indices `labels`: ``i = a, k = b - a``
-    for the load ``x[i, i + k]`` and the labels a, b. None if the labels do not determine them.
+    """Solve for the values of `variables` at which `load` reads the entry with the indices `labels`: ``i = a, k = b -
+    a`` for the load ``x[i, i + k]`` and the labels a, b. Return them as a dictionary; None if the labels do not
+    determine them.
     """
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))

@@ -39,9 +39,10 @@ def with_stored_sums(program: Program) -> Program:
 
 
 def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | None:
-    """Split a scatter that adds a separate sum to each of its entries, such as those of a diagonal, into ``(kernel,
-    scatter)``: the kernel stores the sums in a new array, and the scatter adds them. None for other scatters. ``taken``
-    are names in use.
+    """Split ``scatter``, which adds a separate sum to each entry of a diagonal, for example, into ``(kernel,
+    scatter)``: the kernel stores the sums in a new array, and the scatter adds them. None for other scatters.
+
+    ``taken`` are names in use.
     """
     *before, last = scatter.body
     is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)

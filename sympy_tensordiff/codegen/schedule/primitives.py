@@ -232,8 +232,8 @@ def _changes(
 
 
 def _move(totals: Sequence[Name], change: Scalar, fresh: NameMaker) -> list[Statement]:
-    """Return the statements that update the running sums ``Sum_j w[j]*(p - q[j])**n``, for n = 0, 1, ... in `totals`,
-    when p grows by ``change``. By the binomial theorem, the new sums follow from the old ones alone.
+    """Return the statements that update the running sums `totals`, ``Sum_j w[j]*(p - q[j])**n`` for n = 0, 1, ..., when
+    ``p`` grows by ``change``. By the binomial theorem, the new sums follow from the old ones alone.
     """
     step = Name(fresh("step"))
     result: list[Statement] = [Set(step, change)]

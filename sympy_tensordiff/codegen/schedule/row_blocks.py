@@ -187,8 +187,8 @@ def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection
 
 
 def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: NameMaker) -> BlockNest:
-    """Return the loop nest of fused row-wise kernels for the GPU: a block of threads computes each row, first the sums
-    along the row, then its entries. ``shared_loops`` are the loops that the threads share.
+    """Return the loop nest of the fused kernels ``step`` for the GPU: a block of threads computes each row, first the
+    sums along the row, then its entries. ``shared_loops`` are the loops that the threads of a block share.
     """
     first = step.kernels[0]
     count, rank = shared_loops[first.array].threads, len(first.axes)

@@ -181,9 +181,9 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Split a scatter in which each entry gets one sum, such as a sum added to each diagonal entry. Return two
-        kernels: the first stores the sums, the second adds them to the entries. For another scatter, return a list of
-        only `scatter`.
+        """Split a scatter in which each entry gets one sum, such as a sum added to each diagonal entry, into two
+        kernels: the first stores the sums, the second adds them to the entries. Return ``[scatter]`` if it is of
+        another kind.
         """
         found = values_of(scatter, self.taken)
         if found is None:

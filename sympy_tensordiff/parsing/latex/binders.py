@@ -121,9 +121,10 @@ class BinderLowering(LoweringBase):
         return self.node("sum", value, [value, leaf("number", "1", value)], "+", "+")
 
     def is_comprehension(self, base: Tree, script: Tree) -> bool:
-        """Return whether ``base`` in brackets with the subscript ``script``, as ``[x_i]_i``, defines a tensor.
-        Otherwise it is an entry of the tensor in brackets: the subscript has no relation, and its letters do not occur
-        in subscripts inside.
+        """Return whether ``base`` in brackets with the subscript ``script`` defines a tensor, as ``[x_i]_i`` does.
+        Otherwise it denotes an entry of the tensor in the brackets.
+
+        It is an entry if the subscript has no relation and its letters do not occur in subscripts inside.
         """
         items = items_of(script)
         if any(item.kind == "relation" for item in items):

@@ -294,9 +294,11 @@ class LatexShapes(ShapeInference):
         return axes_of(left)
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
-        """Return the axes of the result of a function that is not applied entry by entry, given the axes of its
-        argument. A softmax keeps them, a sum or norm of a tensor of rank 3 or more is a scalar; `ShapeInference` infers
-        all other cases.
+        """Return the axes of the result of a function that is not applied entry by entry, given the axes ``axes`` of
+        its argument.
+
+        A softmax keeps them, a sum or norm of a tensor of rank 3 or more is a scalar; `ShapeInference` infers all other
+        cases.
 
         ``diag`` of a single name is less plausible for a matrix than for a vector.
         """

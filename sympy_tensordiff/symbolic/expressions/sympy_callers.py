@@ -321,9 +321,10 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return where SymPy's LaTeX or pretty printer places the node whose precedence ``caller`` reads: "last" or
-    "factor" for the last or another factor of a product, else "other". Return "text" if another printer, such as that
-    of ``str``, asks.
+    """Return where SymPy's LaTeX or pretty printer puts a node when its function with the call frame ``caller`` asks
+    for the node's precedence: "last" or "factor" for the last or another factor of a product, else "other".
+
+    Return "text" if another printer, such as that of ``str``, asks.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back

@@ -245,9 +245,11 @@ class TensorEntry(RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        """SymPy's flag for variables of differentiation: True for an entry of a tensor symbol, such as ``x[p]``. It is
-        False while SymPy differentiates ``g(x[p], x[q])`` with respect to its first argument only, since ``x[q]`` may
-        be the same entry.
+        """SymPy's flag for expressions that can be differentiated by: True for an entry of a tensor symbol, such as
+        ``x[p]``.
+
+        It is False while SymPy differentiates ``g(x[p], x[q])`` with respect to its first argument only, since ``x[q]``
+        may be the same entry.
         """
         return bool(self.args[0].is_symbol) and not sympy_callers.means_one_argument(self, sys._getframe(1))
 

@@ -81,9 +81,10 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the printed form, as a tree, of the contraction of ``tensors``, pairs ``(labels, printed form)``, with the
-    result labels ``output``. Outer products are replaced by their two vectors, and tensors with three or more equal
-    labels multiplied.
+    """Return the tree for printing the contraction of ``tensors``, pairs ``(labels, printed form)``, to the labels
+    ``output``.
+
+    Outer products are replaced by their two vectors, and tensors with three or more equal labels are multiplied.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:

@@ -146,8 +146,8 @@ _BETWEEN = "\1"
 
 
 def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
-    """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs more than
-    once in them is named at its first occurrence, ``(states := scan(...))``. ``show(expr)`` prints an expression.
+    """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs several
+    times in these is named where it occurs first: ``(states := scan(...))``. ``show(expr)`` prints an expression.
     """
     groups: dict[Any, list[Any]] = {}
     for one in scans_in(scan.outer):

@@ -249,8 +249,8 @@ def _without_ones(node: Any) -> list[Any]:
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the printed forms of the operands ``parts`` of an elementwise operation, as trees. In Python text, the
-    tensors of ones that repeat operands are left out if broadcasting to ``shape`` has the same effect.
+    """Return the trees for printing the operands ``parts`` of an elementwise operation. In Python text, factors of ones
+    that only repeat an operand are left out, if broadcasting to ``shape`` does the same.
     """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)

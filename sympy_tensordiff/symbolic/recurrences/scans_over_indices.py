@@ -26,8 +26,9 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def over_indices(expr: Any) -> Any:
-    """Return an expression in which no scan depends on an index bound around it. Such a scan becomes an entry of one
-    scan over all values of the index. It is unchanged if the range of the index depends on other indices.
+    """Return an expression equal to ``expr`` in which no scan (loop over time) depends on an index bound around it:
+    such a scan becomes an entry of one scan over all values of the index. It is unchanged if the range of the index
+    depends on other indices.
     """
     return _OverIndices().run(expr, EMPTY)
 
