@@ -269,9 +269,10 @@ def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule to transpose a linear function: given the ``cotangents`` of the results of ``f``, return those of the
-    arguments in which ``f`` is linear, and None for other arguments. ``values`` are the array arguments, ``integers``
-    the integer ones.
+    """JAX's rule to transpose a linear function: return the cotangents of the arguments in which ``f`` is linear, given
+    the ``cotangents`` of its results; None for other arguments.
+
+    ``values`` are the array arguments, ``integers`` the integer ones.
     """
     arguments = merge_arguments(f.function, values, integers)
     positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]

@@ -502,9 +502,10 @@ def _lifted_variable(value: Any, wrt: Any) -> Any:
 
 
 def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
-    """Return the derivatives `parts`, one per variable, in the form of `wrt`: a tuple if `wrt` is one, else a single
-    derivative. It is a SymPy matrix if the variable and all of `given`, the user's other arguments, are in SymPy's
-    notation.
+    """Return the derivatives `parts`, one for each variable, in the form of `wrt`: a tuple if `wrt` is a tuple, else a
+    single derivative.
+
+    It is a SymPy matrix if the variable and all of `given`, the user's other arguments, are in SymPy's notation.
     """
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)

@@ -141,8 +141,8 @@ def cse(
 
 
 def _with_scans_as_parts(operands: Sequence[Any], named: Mapping[Any, str]) -> CommonParts:
-    """Return the common parts of the expressions ``operands`` with scans (loops over time). A scan becomes a part if it
-    occurs more than once, or has a name in ``named``. The steps inside of scans are unchanged.
+    """Return the common subexpressions of ``operands``, expressions that contain scans (loops over time). A scan is one
+    of them if it occurs more than once, or has a name in ``named``. The steps inside of scans are unchanged.
     """
     scans: dict[Any, None] = {}  # each after those in its sequences and initial values
     uses: Counter[Any] = Counter()

@@ -196,9 +196,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         self._add_cotangent(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
-        """Store the cotangent of a read ``x[i]`` for its tensor ``x``. If ``x`` is the result of an operation on whole
-        tensors, add the cotangent to the formula of the entry instead. ``rows`` are the constraints under which it is
-        read.
+        """Store ``cotangent``, that of the read ``node`` = ``x[i]``, for the tensor ``x``, where the constraints
+        ``rows`` hold. If ``x`` is the result of an operation on whole tensors, pass the cotangent on to the formula of
+        the entry instead.
 
         Raises `UnsupportedError` for a matrix function that depends on an index around it.
         """

@@ -66,9 +66,10 @@ def _affine_or_none(expr: Any) -> Affine | None:
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
-    """Return the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq") as a tuple of one item. Return () if
-    ``expr`` reads data or is not affine: a missing constraint can only enlarge the set of entries that a block is said
-    to read.
+    """Return a tuple with the constraint ``expr >= 0`` (``kind`` "ge") or ``expr == 0`` ("eq"); () if ``expr`` reads
+    data or is not affine.
+
+    A missing constraint can only enlarge the set of entries that a block is said to read.
     """
     form = _affine_or_none(expr)
     return () if form is None else (Constraint(kind, form),)

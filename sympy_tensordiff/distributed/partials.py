@@ -289,9 +289,9 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return the product ``expr`` as a dictionary from sets of block loops to terms: ``expr`` is the sum of all
-        terms, each summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and the block
-        loops around ``expr``.
+        """Split the product ``expr`` into terms by the block loops over which each has to be summed: return a
+        dictionary from sets of loops to terms, whose sums add up to ``expr``. ``binders`` and ``active`` are the index
+        ranges and the block loops around ``expr``.
 
         One factor can be split, if it is the only sum with terms over blocks. A factor that cannot be split so is first
         computed as an array of its own (a stage).

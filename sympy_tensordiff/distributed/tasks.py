@@ -260,9 +260,8 @@ def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
 def _run_kernel(
     function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """Run a kernel on one block, as the function of a dask task: call ``function`` with the slices ``cuts`` of the
-    inputs ``given`` and with the ``integers``. Return its results as arrays of type ``dtype``: a tuple, or the only one
-    if ``is_single``.
+    """Call a kernel ``function`` on one block, in a dask task: with the slices ``cuts`` of the inputs ``given``, and
+    with ``integers``. Return its results as arrays of the type ``dtype``: a tuple, or the only one if ``is_single``.
     """
     arrays = [_read_slice(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))

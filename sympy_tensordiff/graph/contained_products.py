@@ -83,8 +83,9 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, value)`` for the best way to replace several operands of the einsum `whole` by one known node
-    ``value``: their product is a key of ``contained``, and ``value`` the node there. None if that saves no operations.
+    """Return ``(einsum, value)`` for the best way to use one known product in the einsum `whole`: ``value`` replaces
+    those operands whose product it is. ``contained`` maps products to the nodes that have their values. None if that
+    saves no operations.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)

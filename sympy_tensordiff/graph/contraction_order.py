@@ -40,8 +40,8 @@ class Hints:
         return found
 
     def _value(self, form: Affine) -> int:
-        """Return the expected value of the extent or bound ``form``, 1 or more, for `__call__`, which caches it: sizes
-        have the values of their hints or a default, entries of integer arrays half of their range.
+        """Return the expected value of the extent or bound ``form``, at least 1: sizes have the values in the hints or
+        a default, entries of integer arrays half of their range. `__call__` caches it.
         """
         for entry in data_entries([form]):
             length = DEFAULT_SIZE if entry.below is None else self(entry.below)

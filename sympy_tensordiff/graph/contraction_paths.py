@@ -290,8 +290,8 @@ class _OptimalSearch:
 
 
 def _path_of_splits(count_of_operands: int, splits: Mapping[int, int]) -> Path:
-    """Return the contraction path of a binary tree. ``splits`` gives for each set of operands (as a bit mask) the
-    subset that is one factor; the other operands of the set form the other factor.
+    """Return the contraction path of a binary tree of products. ``splits`` maps each set of operands, as a bit mask, to
+    the subset that forms one factor; the rest of the set forms the other.
     """
     numbers = {1 << number: number for number in range(count_of_operands)}
     path: list[tuple[int, ...]] = []

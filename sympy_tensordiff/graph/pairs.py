@@ -117,9 +117,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record in ``computed`` how often each product is used in the new graph below `roots`. Return True if all
-        einsums must be split again: a product seemed too expensive for multiplying out a sum, but is computed in any
-        case.
+        """Record in ``computed`` how often the new graph below `roots` uses each product. Return True if all einsums
+        must be split again, because a product is computed that seemed too expensive when a sum was to be multiplied
+        out.
         """
         if not self.rejected:
             return False
@@ -164,9 +164,8 @@ class _Pairing(TermProducts):
                 self.written.setdefault(self.done[part], part)
 
     def split_core(self, node: Node) -> Node:
-        """Return the einsum `node` as products of at most two operands. Einsums among its operands are merged into it
-        before, where one multiplication order for all is cheaper; a sum among them is multiplied out if that is much
-        cheaper.
+        """Return the einsum `node` rewritten as products of at most two operands. Einsums among its operands are merged
+        into it before, if one order for all is cheaper; a sum among them is multiplied out if that is much cheaper.
         """
         output = tuple(range(len(node.shape)))
         if terms := self.cheaper_terms(node, output):
@@ -288,8 +287,8 @@ class _Pairing(TermProducts):
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Split an einsum of `tensors` that sums over labels into products of two tensors, in the cheapest order.
-        Return ``(work, new node)``. ``output`` are the labels of the result, ``extents`` maps labels to extents.
+        """Split the einsum of `tensors` with the result labels ``output`` into products of two tensors, in the cheapest
+        order. Return ``(work, new node)`` with the number of operations. ``extents`` maps labels to extents.
 
         A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and a sum ``M`` may be
         multiplied out.

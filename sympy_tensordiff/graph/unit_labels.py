@@ -38,8 +38,8 @@ def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[N
 
 
 def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Return `roots` in which a product is computed on its diagonal alone if no other entries are needed: ``Sum_j A[i,
-    j]*B[j, i]`` for the diagonal of ``A @ B``. Nodes in `known` are unchanged.
+    """Return `roots` in which products are computed on their diagonals alone if no other entries are needed: ``Sum_j
+    A[i, j]*B[j, i]`` for the diagonal of ``A @ B``. Nodes in `known` are unchanged.
     """
     for _ in range(MAX_NESTED_DIAGONALS):
         before, roots = roots, _with_diagonals_inside(graph, roots, known)

@@ -266,8 +266,9 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return the integer solutions ``values + kernel*z`` of equations as new ``(values, kernel)``, so that loops over z
-    begin near 0: the new ``values`` are short, and some vectors of the kernel are negated.
+    """Choose other representatives for the integer solutions ``values + kernel*z`` of equations, so that loops over z
+    begin near 0. Return them as ``(values, kernel)``: the new values are short, and some vectors of the kernel are
+    negated.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

@@ -360,9 +360,8 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Return whether each term of `node` contains exactly one sum as a factor, and some other factor may be undefined,
-    such as `1/n`. A guard around `node` may then be needed: if a sum is empty, the other factor would still be
-    evaluated.
+    """Return whether each term of `node` is one sum times other factors, at least one of which may be undefined, such
+    as ``1/n``. Then `node` may need a guard, since that factor would be evaluated even if the sum is empty.
     """
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
     return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(

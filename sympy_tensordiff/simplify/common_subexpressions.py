@@ -655,8 +655,10 @@ def _divides_by_norm(graph: Graph, choice: Node) -> bool:
 
 
 def _quotients_in(product: Node, free: frozenset[int]) -> list[tuple[Node, Node]]:
-    """Return the pairs ``(x, 1/y)`` of factors of `product` whose quotient other products may share. The factor ``1/y``
-    is a power of a computed value; ``x`` has all its indices except those in `free`. Return [] for other nodes.
+    """Return pairs ``(x, 1/y)`` of factors of `product` whose quotient ``x/y`` may occur in other products as well; []
+    for other nodes.
+
+    The factor ``1/y`` is a power of a computed value; ``x`` has all its indices except those in `free`.
     """
     factors = [factor for factor in product.args if factor.op != "const"] if product.op == "mul" else []
     divisors = [factor for factor in factors if factor.op == "pow" and _is_computed_divisor(factor)]

@@ -67,7 +67,7 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Return whether the printed form of `found` would contain a tensor of ones. An addition needs one if a term
+    """Return whether the printed form of `found` would contain a tensor of ones. It does if a term of an addition
     repeats its operand along an axis that is not leading, as NumPy's broadcasting does not. Terms in `written` do not
     count.
     """

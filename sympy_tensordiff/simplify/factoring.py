@@ -344,9 +344,10 @@ class _Sum:
                     self.places[candidate].setdefault(n, m)
 
     def _product(self, candidate: CommonFactor, where: dict[int, int]) -> Node | None:
-        """Return the terms with the numbers in `where` as one product, ``A*(b + c)`` for ``A*b + A*c`` with the common
-        factor `candidate`. `where` maps each term to the position of the factor in it. None if the product is longer or
-        costs more.
+        """Return the sum of the terms numbered `where` as one product, ``A*(b + c)`` for ``A*b + A*c`` with the common
+        factor `candidate`. None if the product is longer or costs more.
+
+        `where` maps each term to the position of the factor in it.
         """
         graph = self.graph
         terms = [self.terms[n] for n in where]

@@ -51,7 +51,7 @@ def with_bounded_growth(graph: Graph, product: Node) -> Node:
 
 
 def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
-    """Return the product of `factors` without overflow for large u: growing exponentials of u are divided out, so that
+    """Return the product of `factors` in a form without overflow for large u: growing exponentials of u cancel, so that
     only ``exp(-abs(u))`` is left. None if the product itself grows with u, or if no factor does.
     """
     w = graph.neg(graph.call(sympy.Abs, (u,)))

@@ -154,8 +154,10 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """Return ``log(prod_k a(k))`` as ``sum_k log(a(k))`` if ``a`` is known to have no negative values. Else only
-        the positive factors of ``a`` are treated in this way and, for kernels, the absolute values of the others.
+        """Return the logarithm of the product `node` over an index, ``log(prod_k a(k))``, as ``sum_k log(a(k))`` if
+        ``a`` is known to have no negative values. Otherwise only its positive factors become sums.
+
+        For kernels, the absolute values of the other factors do, too.
         """
         graph = self.graph
         variables, rows, body = graph.open(node)

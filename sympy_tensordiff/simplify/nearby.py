@@ -126,8 +126,8 @@ def _may_contain_term(graph: Graph, factors: Sequence[Node], term: Node) -> bool
 
 
 def _exponents(graph: Graph, factors: Sequence[Node]) -> dict[Node, Number] | None:
-    """Return the product of `factors` as a dictionary from bases to nonzero exponents, without its numbers. None if it
-    has exponentials, powers of products or exponents that are not numbers: products join these by other rules.
+    """Return the product of `factors`, up to its numbers, as a dictionary from bases to nonzero exponents. None if it
+    contains exponentials, powers of products, or exponents that are not numbers: other rules apply to these.
     """
     found: dict[Node, Number] = {}
     for factor in (part for one in factors for part in graph.factors(one)):

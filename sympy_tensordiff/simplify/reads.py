@@ -92,8 +92,8 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether the constraint `row` is an instance of the general bound `read`: for some values of the
-        variables of `read`, the two are equal, and `facts` and `conditions` imply the ranges and conditions of `read`.
+        """Return whether the constraint `row` is an instance of the general fact `read`: for some values of the
+        variables of `read` the two are equal, and `facts` and `conditions` imply the ranges and conditions of `read`.
 
         Return False after a limited number of tries.
         """
@@ -277,8 +277,9 @@ class _Explicit:
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
         """Split the computation of `node` into cases where the data entry `entry` is in bounds or out of bounds. Yield
-        pairs ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, or None if one
-        of these is false.
+        pairs ``(constraints, tests)``: the constraints of the case, and those of `rows` that must be tested in it.
+
+        ``tests`` is None if one of these is false.
 
         In bounds, all of `rows` are tested; out of bounds, only the rows without `entry`.
 

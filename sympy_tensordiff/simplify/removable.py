@@ -284,9 +284,10 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 
 def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` that may be replaced by series one by one. If several factors of a product contain
-    exponentials, leave these out. `whole` maps each argument to its form without reads; `parts` maps nodes to their
-    subexpressions.
+    """Return the arguments of `node` that may be replaced by power series one at a time. Factors of a product that
+    contain exponentials are left out if there are several of them.
+
+    `whole` maps each argument to its form without reads; `parts` maps nodes to their subexpressions.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels scale
     them together, and need all of them as they are.
@@ -524,8 +525,9 @@ def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Term
 def _joined_group(
     graph: Graph, parts: ArithmeticSubexpressions, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
-    """Return the `Group` of all terms in `groups`, with the power series in `variable` that replaces their sum near 0.
-    `groups` maps common factors to terms. None unless the terms of each group cancel near 0 and their series is known.
+    """Return a `Group` of all terms in `groups`, which maps common factors to terms, with the power series in
+    `variable` that replaces their sum near 0. None unless the terms of each group cancel near 0 and their series is
+    known.
 
     A group whose terms cancel everywhere adds nothing to the series; if all groups do, the result is None as well.
     """

@@ -97,8 +97,8 @@ def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | No
 def _products_of_sums(
     graph: Graph, product: Node, arrays: Mapping[Node, Node]
 ) -> Iterator[tuple[Node, ScaledSum, ScaledSum]]:
-    """Yield each way to write `product` as ``c*s*t`` with two sums s and t, as tuples ``(c, s, t)``; for a square
-    ``c*s**2`` both are s. A read of a stored sum, found in `arrays`, counts as a sum.
+    """Yield the ways to write `product` as ``c*s*t`` with two sums s and t, as tuples ``(c, s, t)``; for a square
+    ``c*s**2`` both are s. A read of a sum that an array in `arrays` stores counts as a sum.
     """
     factors = graph.factors(product)
     for n, factor in enumerate(factors):

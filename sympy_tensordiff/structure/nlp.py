@@ -67,8 +67,9 @@ class FlatVariables:
 
 
 def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) -> tuple[FlatVariables, NDArray[Any]]:
-    """Return the layout of the variables, with the shapes of the arrays in ``start``, and the entries of these arrays
-    as one flat vector. `start` is one array, or with ``is_sequence`` one per variable.
+    """Return ``(layout, vector)`` of `variables`: their layout, with the shapes of the arrays in ``start``, and the
+    entries of these arrays as one flat vector. `start` is one array or, with ``is_sequence``, one array for each
+    variable.
     """
     arrays = [np.asarray(array, dtype=float) for array in (start if is_sequence else (start,))]
     if len(arrays) != len(variables):

@@ -119,7 +119,7 @@ def _explicit_range(binder: IndexRange) -> RangeFunction:
 
 def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFunction:
     """Return a function that computes the range of one loop, from its greatest lower bound to its least upper bound,
-    for values of the outer indices. ``level`` has the bounds of the loop, ``symbols`` maps their variables to indices.
+    given the values of the outer indices. ``level`` has the bounds, ``symbols`` maps their variables to indices.
     """
 
     def range_of(values: Environment) -> tuple[Any, Any]:

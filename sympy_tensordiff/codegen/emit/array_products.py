@@ -208,8 +208,8 @@ class _SumOfProducts:
         self.is_negative, self.factors = factors_of(add.value)
 
     def arranged(self) -> Arrangement | None:
-        """Group the factors of a product into the operands of one array operation, such as ``einsum``, and return the
-        `Arrangement` with the fewest operations. Return None if no factor is an array, if there are too many, or if an
+        """Group the factors of the product into operands of one array operation, such as ``einsum``, and return the
+        `Arrangement` with the fewest operations. None if no factor is an array, if there are too many factors, or if an
         ordinary sum is as good.
 
         It has one or two operands, or more if the library's compiler fuses sums.

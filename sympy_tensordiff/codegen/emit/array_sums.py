@@ -163,9 +163,9 @@ class Narrowing:
     def blocks(
         self, frame: PrintingContext, span: Span, others: Sequence[Span], times: int = 1
     ) -> tuple[Span, PrintingContext]:
-        """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
-        entries, if possible. Return the range of one block and the frame inside the loop; ``span`` and ``frame`` if no
-        loop is needed.
+        """Print a loop over blocks of the dimension ``span``, so that temporary arrays along it and ``others`` have at
+        most ``times*BLOCK`` entries, if possible. Return the range of one block and the context inside the loop;
+        ``(span, frame)`` if no loop is needed.
         """
         lengths = [dim.length for dim in (span, *others)]
         if self.values.dialect.is_fused:
@@ -497,7 +497,7 @@ class Additions:
     # ------------------------------------------------------------------------ running reductions
 
     def print_running_reduction(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
-        """Append code for ``loop`` as one pass of NumPy's ``accumulate`` and return True, if it is a running sum or
+        """Append code for ``loop`` as one call of NumPy's ``accumulate`` and return True, if it is a running sum or
         product such as ``prod_{k < p} x[k]`` for all ``p``; else return False. ``wide`` is a loop over the values of k
         for all p.
 

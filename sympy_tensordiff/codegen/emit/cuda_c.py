@@ -395,8 +395,8 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the length of the buffer, in numbers, that a search for out-of-bounds indices
-        needs: one entry for each of its results, plus scratch memory. `search` is the C file of the search.
+        """Return the C expression for the length of the buffer that the search for out-of-bounds indices in the C file
+        `search` needs: one entry for each of its results, plus scratch memory.
         """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 

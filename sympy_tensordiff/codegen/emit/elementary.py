@@ -682,9 +682,8 @@ def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str
 
 
 def _inverse_of_first_pole(a: Precision) -> str:
-    """Return the lines of code that set ``inverse``, for a function with poles at 0, -1, -2, ...: ``1/x`` for positive
-    x, ``pi/sin(pi*x)`` up to its sign for negative x, infinity at a pole. ``a`` writes the numbers in the function's
-    precision.
+    """Return code that sets ``inverse``, for a function of ``x`` with poles at 0, -1, -2, ...: to ``1/x`` for positive
+    x, to ``pi/sin(pi*x)`` up to its sign for negative x, and to infinity at a pole. ``a`` is the precision.
     """
     return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
     v = f*f

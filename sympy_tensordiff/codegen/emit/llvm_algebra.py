@@ -298,9 +298,9 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def full_index(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the index of an entry in the order of the axes of its array; their labels are `of`. Batch axes
-                have the index of the current batch, the other axes the values in `index`: first that of the system,
-                then those of the right sides.
+                """Return the index of an entry of an array whose axes have the labels `of`: batch axes have the index
+                of the current batch, the other axes the values in `index`, first that of the system, then those of the
+                right sides.
                 """
                 known = dict(zip([*labels, self.summed, *columns], [*batch, *index], strict=True))
                 return [known[self.summed if label == self.free else label] for label in of]

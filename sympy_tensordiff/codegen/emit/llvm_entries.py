@@ -368,8 +368,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def print_ranges(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append the loop of one thread over its ranges of iterations: each turn calls the step's function for one
-        range. In place of an array in ``totals``, the function gets the range's own copy of it, for partial sums.
+        """Append the loop in which one thread calls the step's function, once for each of its ranges of iterations. For
+        an array in ``totals``, the function gets the range's own copy, in which it collects partial sums.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")

@@ -92,8 +92,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Emit a call of the function that multiplies two blocks of matrices and adds the product to a third: ``own``
-        is a read of the array of the sums, ``left`` and ``right`` are reads of the factors.
+        """Emit a call of the function ``c += a @ b`` for small blocks of matrices: ``own`` is the read at which the
+        block of sums begins, ``left`` and ``right`` are those of the factors.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}

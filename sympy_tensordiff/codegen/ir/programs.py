@@ -333,8 +333,8 @@ class FusedKernels:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The names of a state that a `Recurrence` passes from step to step: ``initial`` is the array with its first value,
-    ``argument`` and ``result`` are its names as argument and as result of a time step.
+    """A state of a `Recurrence`, passed from step to step, with three names: of the array with its first value
+    (``initial``), and of its values before and after a step, as ``argument`` and ``result`` of the step.
     """
 
     argument: str

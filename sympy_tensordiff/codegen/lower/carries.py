@@ -178,8 +178,8 @@ def _as_running_sum(graph: Graph, node: Node) -> Node:
 
 
 def _with_split_indices(graph: Graph, node: Node) -> Node:
-    """Return a running sum over ``w`` in which each index such as ``i - w``, in exponentials and powers, is written as
-    an addition of two nodes, ``i`` and ``-w``. Other sums are unchanged.
+    """Return the running sum `node` over ``w`` with indices such as ``i - w`` written as additions of two nodes, ``i``
+    and ``-w``, in exponentials and powers. Other sums are unchanged.
 
     An exponential of one index would become a table, which needs a loop for each entry.
     """
@@ -226,8 +226,8 @@ def _up_to_end(graph: Graph, node: Node) -> Node:
 
 
 def _around_running_sum(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` over several indices with a running sum inside, as ``Sum_i a[i]*Sum_{j <= i} b[j]``, whose
-    inner sum continues from one i to the next. Unchanged if it has no such form.
+    """Return the sum `node` over several indices in the form ``Sum_i a[i]*Sum_{j <= i} b[j]``: its inner sum is a
+    running sum, which can be updated from one ``i`` to the next. A sum without such a form is unchanged.
     """
     variables, rows, body = graph.open(node)
     outer = node.free

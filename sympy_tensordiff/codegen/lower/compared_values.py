@@ -83,8 +83,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> bool:
-        """Create arrays for the values under each maximum or minimum below `root` that is compared with a value, as in
-        ``x[i] == Max_k x[k]``. Return whether there are such arrays, or other comparisons whose result may depend on
+        """Create arrays for the values under each maximum or minimum below `root` that is compared with one of them, as
+        in ``x[i] == Max_k x[k]``. Return whether there are such arrays, or other comparisons that may depend on
         rounding.
         """
         stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
@@ -138,9 +138,8 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Return `node` with the values that are compared with their own maximum read from arrays, like `replaced`, but
-        without looking up an earlier result. The constraints `known` are true at `node`, and the forms `nonzero` are
-        not 0 there.
+        """Return `node` with values that are compared with their own maximum read from arrays. This is `replaced`
+        without its cache. The constraints `known` are true at `node`, and the forms `nonzero` are not 0 there.
         """
         graph = self.graph
         if node.op in BINDERS:

@@ -119,7 +119,7 @@ class Split:
 
     def place(self, label: Affine) -> int:
         """Return a sort key for the index form `label`: the position of the outermost enclosing loop whose index it
-        contains. Forms without such an index contain only variables that are summed around the matrix product, and come
+        contains. Forms that contain no such index, only variables that are summed outside of the matrix product, come
         first.
         """
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))

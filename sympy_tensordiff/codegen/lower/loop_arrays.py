@@ -298,9 +298,8 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield dictionaries from the axes of the array `stored` to index forms, by whose substitution the stored
-        formula becomes `value` where the constraints `known` hold. Quotients in indices may differ in form if they are
-        provably equal.
+        """Yield the indices, as dictionaries from the axes of the array `stored` to index forms, at which it contains
+        `value`, where the constraints `known` hold. Quotients in indices may differ in form if they are provably equal.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)

@@ -65,9 +65,9 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: EnclosingLoops) -> Recursion[Node | None]:
-        """Return the sum `node` in terms of matrix products: reads of the arrays that library calls fill, summed over
-        the remaining indices. None if `node` has no matrix product, or if plain loops are as fast. `context` has the
-        loops around.
+        """Return the sum `node` in terms of matrix products: reads of arrays that library calls fill, summed over the
+        remaining indices. None if `node` contains no matrix product, or if plain loops are as fast. `context` has the
+        loops around it.
         """
         if not self.library or node.args[0].op not in ("mul", "add") or self._is_excluded(node):
             return None

@@ -458,8 +458,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer right inverse L of `basis`: ``basis @ L`` is the identity, and L has ``width`` rows. None if
-    there is none, or if one of `vectors` is no integer combination of the rows of `basis`.
+    """Return an integer right inverse L of the matrix `basis`: ``basis @ L`` is the identity, and L has ``width`` rows.
+    None if there is none, or if one of `vectors` is not an integer combination of the rows of `basis`.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

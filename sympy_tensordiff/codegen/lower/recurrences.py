@@ -138,7 +138,7 @@ _ENDS = "least ", "greatest "
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
     """Return the constraints `rows`, which hold in a time step, in terms of the program's sizes and of a new variable
-    for the time. If the time occurs in them, its range is added.
+    for the time. If they contain the time, its range is added.
     """
     time = Affine.variable(_time(step))
     forms = {**dict(step.integers), step.time: time}

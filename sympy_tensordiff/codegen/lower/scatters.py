@@ -94,8 +94,8 @@ def split_scatters(
 
 
 def extrema_over_segments(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each maximum over k of ``v[k] if p[k] == i else -oo`` written as the maximum over the k with
-    ``p[k] == i``, so that one pass over k can compute it for all i. Minima are treated in the same way.
+    """Return `roots` with each maximum over k of ``v[k] if p[k] == i else -oo`` written as a maximum over the k with
+    ``p[k] == i``, which one pass over k can compute for all i. Minima are treated in the same way.
     """
     is_asked = bool(graph.integers) and any(part.op in _EXTREMA for part in reachable(*roots))
     return rewritten(graph, roots, lambda node: _over_segment(graph, node)) if is_asked else list(roots)

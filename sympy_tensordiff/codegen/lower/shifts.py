@@ -487,8 +487,8 @@ class Shifts:
         )
 
     def _saved(self, work: int, count: int, loops: int) -> int:
-        """Return the operations saved by storing a value that costs `work` operations and is used `count` times, in
-        `loops` different loops. The result is at most 0 if it is better to compute the value again.
+        """Return the number of operations saved by storing a value that takes `work` operations and is used `count`
+        times, in `loops` different loops. It is at most 0 if it is better to compute the value again.
         """
         return work * (count - 1) - READ * (count + 2) - STREAM * (loops - 1)
 

@@ -190,8 +190,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums in `parts` that depend on one outer index, such as ``S[k]``, and are used in several ways: in
-    ``log(S[k])`` and in ``1/S[k]``, or in a maximum over k and in a sum. Storing them in arrays pays.
+    """Return the sums in `parts` that depend on one outer index, such as ``S[k]``, and are used in several expressions,
+    as in ``log(S[k])`` and ``1/S[k]``, so that it pays to store them in arrays.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:

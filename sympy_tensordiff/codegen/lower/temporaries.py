@@ -344,8 +344,8 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, inside of the loops of `context`. If a shift of the axes turns
-        one into a known way, so that both nodes can share an array, the shifted one is added in front.
+        """Return the candidates to store `node` in an array, inside of the loops of `context`. If one becomes a known
+        candidate by a shift of its axes, so that both nodes can share an array, the shifted one comes first.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads

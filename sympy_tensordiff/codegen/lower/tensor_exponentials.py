@@ -130,9 +130,10 @@ class _TensorExponentials(Exponentials):
         return replace(found, rest=self.graph.select(condition, *branches))
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
-        """Return the addition `node` as ``exp(shift)*rest``, where the shift is the greatest one of its terms. The
-        shift is empty if no term has one, or if a term is subtracted and no term with a shift is a sum of exponentials
-        over axes.
+        """Return the addition `node` as ``exp(shift)*rest``, with the greatest of the shifts of its terms. The shift is
+        empty if no term has one.
+
+        It is also empty if a term is subtracted and no term with a shift is a sum of exponentials over axes.
 
         Other additions are left to `exponentials`: differences are rewritten before, so that they keep their digits.
         """

@@ -81,9 +81,9 @@ def _join_with_earlier(
 def _join_loops(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
-    """Return the statements that replace the loops `earlier` and `later` and the statements ``between`` them, with both
-    loops joined to one; None if this would change results, or if the loops have no costly value in common. ``fresh``
-    returns new names.
+    """Join the loops `earlier` and `later`, and return the statements that replace both and the statements ``between``
+    them. None if this would change results, or if the loops have no costly value in common. ``fresh`` returns new
+    names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))

@@ -181,9 +181,8 @@ def scheduled(kernel: Kernel, site: ScheduleContext) -> Nest:
 
 
 def _first(recipe: Sequence[Rule], site: ScheduleContext, *args: Any) -> tuple[Rule | None, Any]:
-    """Try the rules of ``recipe`` in order. Return ``(rule, result)`` of the first one that is switched on and returns
-    a result for ``args``, and record it in ``site.fired``, for the plan. ``(None, None)`` if there is none, or if
-    ``site`` is plain.
+    """Return ``(rule, result)`` of the first rule in ``recipe`` that is switched on and gives a result for ``args``,
+    and record the rule in ``site.fired``, for the plan. ``(None, None)`` if there is none, or if ``site`` is plain.
     """
     for rule in () if site.is_plain else recipe:
         if rule.name not in site.off and (found := rule.do(*args)) is not None:
@@ -349,9 +348,8 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Return `loop`, if it adds terms to a whole row, as ``for i: row[j] += a[i]*b[i, j] for all j``, with several i
-    handled in one pass over the row, so that the row is read less often; None for other loops. ``site`` gives new
-    names.
+    """Return the loop `loop` over i that adds terms to a whole row, ``row[j] += a[i]*b[i, j]``, with several i handled
+    in one pass over the row, so that the row is read less often. None for other loops. ``site`` gives new names.
     """
     if not is_sum_of_rows(loop):
         return None

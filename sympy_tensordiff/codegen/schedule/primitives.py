@@ -365,8 +365,10 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: NameMaker) -> tuple[Statement, ...]:
-    """Return statements that compute the `sums` of `loop` in parts of `size` terms each (of one iteration, if the loop
-    contains other loops), and add the parts to totals in double precision, for accuracy.
+    """Return statements that compute the sums `sums` of `loop` in parts of `size` terms each, and add the parts to
+    totals in double precision, for accuracy.
+
+    A part has the terms of one iteration if the loop contains other loops. ``fresh`` returns new names.
     """
     totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
     begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]

@@ -336,8 +336,9 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan to run the kernel row by row: its body in segments for the row, for its entries, and for sums
-        with the loop along the row inside. None if that loop is better not moved into any sum.
+        """Return the plan to run the kernel row by row: its statements in segments that run once for the row, for each
+        of its entries, or as a sum with the loop along the row inside. None if it is not worthwhile to move that loop
+        into any sum.
         """
         segments: list[Segment] = []
         pending = Segment("entry")

@@ -170,9 +170,9 @@ class _Packing:
         return entrywise(found.name, axes, body, store.value)
 
     def multiplied(self, step: ContractionStep) -> tuple[Array, list[Step]]:
-        """Return ``(new array, [product, unpacking kernel])`` for the product `step`. Of its packed operands, only one
-        of the equal entries ``a[i, j]`` and ``a[j, i]`` is stored. The new array is packed, too, and the kernel unpacks
-        it into the array of `step`.
+        """Replace the product `step` by one of packed arrays, in which only one of the equal entries ``a[i, j]`` and
+        ``a[j, i]`` is stored. Return ``(new array, steps)``: the packed result, and the steps that compute it and
+        unpack it into the array of `step`.
         """
         name = reserve_name(f"{step.array}_pairs", self.taken)
         pairs: list[tuple[int, int, CirculantPacking]] = []

@@ -373,8 +373,8 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 
 
 def is_useless_bound(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether the lower bound ``size`` for the length of an axis cannot be used, because it contains an index,
-    or a name that is not a size. Such bounds come from subscripts, as ``n + 1`` from ``x_{n}``.
+    """Return whether ``size``, a lower bound for the length of an axis, cannot be used because it contains an index, or
+    a name that is not a size. Such bounds come from subscripts, such as ``n + 1`` from ``x_{n}``.
     """
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -100,8 +100,8 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
 
 
 class _Network:
-    """An einsum as a graph, which is used to write it as matrix products: the labels are the vertices, each matrix is
-    an edge between its two labels, and each vector belongs to one vertex.
+    """An einsum as a graph, from which it is written as matrix products: labels are vertices, a matrix is an edge
+    between its two labels, and a vector belongs to one vertex.
     """
 
     def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
@@ -248,9 +248,9 @@ class _Network:
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of the printed vectors along the axis ``label``: the vector operands, and ``A
-        @ v`` for each matrix ``A`` from ``label`` to another label. Labels in ``without`` are skipped; without any
-        vector, return a vector of ones.
+        """Return the elementwise product of the printed vectors with the label ``label``: the vector operands, and ``A
+        @ v`` for each matrix ``A`` from ``label`` to another label; a vector of ones if there are none. Labels in
+        ``without`` are skipped.
         """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 

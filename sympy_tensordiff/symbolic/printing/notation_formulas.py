@@ -131,9 +131,8 @@ class TraditionalWriter(Writer):
         return self.between(self.by_entry, [self.at(factor, POW if len(factors) > 1 else alone) for factor in factors])
 
     def front(self, scalar: Any) -> Any:
-        """Return the formula of ``scalar``, for use as a factor in front of others: in parentheses if it is a sum of
-        terms, or contains a sum over an index as a factor, since the summation sign would seem to cover the following
-        factors, too.
+        """Return the formula of ``scalar`` as a factor in front of others: in parentheses if it is a sum of terms or
+        contains a sum over an index, whose summation sign would seem to cover the following factors, too.
         """
         form = self.printer._print(scalar)
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))

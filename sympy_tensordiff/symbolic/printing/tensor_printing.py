@@ -242,8 +242,8 @@ class _Operand(NamedTuple):
 
 
 def _without_ones(node: Any) -> list[Any]:
-    """Return the operands of an elementwise node as trees for the printer. An operand ``v`` that is multiplied by a
-    tensor of ones only to give it more axes is printed as ``v``, wherever broadcasting has the same effect.
+    """Return the trees for printing the operands of the elementwise operation ``node``. An operand ``v`` that is
+    multiplied by ones only to have more axes is printed as ``v``, if broadcasting has the same effect.
     """
     return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
 
