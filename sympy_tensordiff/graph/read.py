@@ -186,9 +186,11 @@ class Reader(ConditionReader):
         return self._leaves[scan]
 
     def _read_scan(self, expr: Scan, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a scan (a loop over time), or a variable for its result if the reader treats scans as
-        variables. Raise `UnsupportedError` if the scan depends on an index bound around it, or if the public function
-        that was called does not support scans.
+        """Return the node of the scan ``expr``, a loop over time, or a variable for its result if the reader treats
+        scans as variables.
+
+        Raise `UnsupportedError` if the scan depends on an index bound around it, or if the public function that was
+        called does not support scans.
         """
         indices = [str(symbol) for symbol in bound_variables.keys() & expr.free_symbols]
         if indices:

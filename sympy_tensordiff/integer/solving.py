@@ -154,9 +154,10 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return the constraint ``row`` in terms of the quotient ``t = floor(p/M)``: a bound ``p >= M*s`` (or ``p < M*s``)
-    becomes one of ``t``; a bound of ``p`` by a number is kept, followed by the bound of ``t`` that it implies. Return
-    other rows unchanged.
+    """Rewrite ``row``, a bound ``p >= M*s`` or ``p < M*s``, as a bound of the quotient ``t = floor(p/M)``. Return the
+    new constraints; other rows are returned unchanged.
+
+    A bound of ``p`` by a number is kept, followed by the bound of ``t`` that it implies.
     """
     divisor = Affine.of(floor.divisor)
     for sign, shift in ((1, 0), (-1, 1)) if row.kind == "ge" else ():

@@ -120,9 +120,9 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Solve constraints ``l <= c*v <= h`` in `rows` for ``v`` if they have at most one solution, because ``h - l < c``.
-    Return ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere. None if there are no
-    such constraints.
+    """Solve constraints ``l <= c*v <= h`` in `rows` for ``v`` if there is at most one solution, because ``h - l < c``.
+    Return ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere. None if there are
+    none.
 
     `facts` are known constraints.
     """

@@ -602,9 +602,8 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions among ``nodes`` whose body occurs in an earlier guard of the addition, such as the
-    second one in ``[i < j]*f + [i > j]*f``. The two are printed as one, ``[i != j]*f``, so that ``f`` counts as used
-    once.
+    """Return the guards in additions among ``nodes`` whose body an earlier guard of the addition has, too, such as the
+    second one in ``[i < j]*f + [i > j]*f``. Both are printed as one, so that ``f`` counts as used once.
     """
     found: set[Node] = set()
     for node in nodes:

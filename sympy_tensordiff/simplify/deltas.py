@@ -115,9 +115,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return bounds on the summed `variables`, ``i >= 0`` or ``n - 1 - i >= 0``, that keep the reads ``p[i]`` of
-    integer tensors in the constraints `rows` in bounds, if `rows` do not bound the variables already. Constraints in
-    `tests` are ignored in this.
+    """Return bounds ``i >= 0`` and ``n - 1 - i >= 0`` on the summed `variables` that keep the reads ``p[i]`` of integer
+    tensors in the constraints `rows` in bounds. Bounds that `rows` without `tests` imply are left out.
 
     These are constraints in `rows` that are not in `tests` and bound the variable from the same side.
     """

@@ -36,9 +36,9 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Split the sum of `body` over `variables` in the range `rows` by the remainders of sizes, so that an equation can
-    be solved in each case: ``m*i + 2*j == k`` is solved for ``j`` if it is known whether ``m`` is even. None if no
-    equation has this form.
+    """Split the sum of `body` over `variables` in the range `rows` into cases by remainders, so that an equation can be
+    solved in each: ``m*i + 2*j == k`` can be solved for ``j`` if it is known whether ``m`` is even. None if no equation
+    has this form.
     """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()

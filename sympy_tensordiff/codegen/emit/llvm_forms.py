@@ -211,9 +211,10 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Emit code that checks that the integer ``place`` is a valid index of an axis of length ``extent``, and return
-        an index that is: ``place``, or 0 if it is out of range. In that case a flag is set for which the call raises an
-        error.
+        """Emit code that checks that the integer ``place`` is a valid index of an axis of length ``extent``. Return an
+        index that is valid in any case: ``place``, or 0 if it is out of range.
+
+        If it is out of range, a flag is set for which the call raises an error.
         """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")

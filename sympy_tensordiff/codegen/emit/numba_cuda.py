@@ -233,9 +233,11 @@ def compute_text(
 def loop_pieces(
     step: Recurrence, names: FormNames, axes: Mapping[str, int], name: str, decorator: str = "@cuda.jit(device=True)\n"
 ) -> list[str]:
-    """Return the texts of the functions by which blocks of threads run the recurrence ``step``. The last one, called
-    ``name`` and preceded by ``decorator``, is a kernel, or a device function for a recurrence in the steps of another
-    one. ``axes`` maps arrays to their batch axes.
+    """Return the texts of the functions by which blocks of GPU threads run the recurrence ``step`` over time. The last
+    one, called ``name`` and preceded by ``decorator``, starts it.
+
+    It is a kernel, or a device function for a recurrence in the steps of another one. ``axes`` maps arrays to their
+    batch axes.
     """
     body, prefix = step.body, f"step_of_{name}"
     own = module_names(body, OWN_NAMES | {name, prefix})

@@ -197,9 +197,10 @@ def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
 def _sorted_values(
     graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
 ) -> dict[Rows, list[Node]] | None:
-    """Split the addition, product or guard `node` by the equations, such as ``p[k] == i``, that select its terms:
-    return a dictionary from selections to lists of values that are added under them. None if there are too many
-    selections, or if several factors have some.
+    """Split the addition, product or guard `node` by the equations, such as ``p[k] == i``, that select its terms.
+    Return a dictionary from selections to lists of the values that are added under them.
+
+    Return None if there are too many selections, or if several factors have some.
 
     ``known`` has these dictionaries for the arguments of `node`. See also `_by_selection`.
     """
