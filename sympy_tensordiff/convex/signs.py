@@ -282,8 +282,8 @@ class Signs(Generators):
         return self.form(sympy.diff(self._in_terms_of(g, form), g))
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """Return the value of the rational function ``form`` where the symbol ``g`` has the value ``end``. None if it
-        has no value there, or if a symbol in it that depends on ``g`` is irrational there.
+        """Return the value of the rational function ``form`` at the value ``end`` of the symbol ``g``. None if it has
+        no value there, or if another symbol in it depends on ``g`` and is irrational there.
         """
         functions = {other: self._in_terms_of(g, other) for other in form.free_symbols}
         values = {o: function.xreplace({g: end}) for o, function in functions.items() if g in function.free_symbols}

@@ -421,7 +421,7 @@ def _merge_opposite_guards(cases: dict[tuple[Constraint, ...], list[Node]]) -> d
 
 def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, ...], tuple[Constraint, ...]]]:
     """Yield ``(rest, opposite)`` for each constraint in `rows` that has a negation: `rows` without it, and `rows` with
-    it negated. Guards under `rows` and under the opposite, with one body, merge to a guard under the rest.
+    it negated. Two guards of one body, under `rows` and under the opposite, can be merged to a guard under the rest.
     """
     for row in rows:
         negation = normalise(row.negation()) if row.kind != "eq" else None

@@ -260,9 +260,9 @@ class _OptimalSearch:
         self.splits.update((operands, part) for operands, (_, _, part) in found.items())
 
     def join(self, shorter: int, longer: int, found: dict[int, tuple[int, int, int]]) -> None:
-        """Update ``found``, a dictionary from sets of operands to ``(work, stored entries, factor)`` of their best
-        order, by orders whose last step multiplies the products of ``shorter`` and of ``longer`` operands (numbers of
-        operands).
+        """Improve ``found``, a dictionary from sets of operands to ``(work, stored entries, factor)`` of their best
+        order known, by orders whose last step multiplies a product of ``shorter`` operands with one of ``longer``
+        operands.
         """
         entries, products = self.entries, self.products
         for work, one, labels, stored in self.levels[shorter]:

@@ -308,7 +308,7 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Return whether ``form >= 0`` is a nonnegative lower bound of one variable, like ``v >= 0`` or ``v >= 1``: the
-    form has a single term, which is positive, and no positive constant.
+    """Return whether ``form >= 0`` says that one variable is at least 0 or another number that is not negative, like
+    ``v >= 0`` or ``v >= 1``: the form has a single term, which is positive, and no positive constant.
     """
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

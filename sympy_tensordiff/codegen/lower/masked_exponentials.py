@@ -65,8 +65,8 @@ class CommonScale:
         )
 
     def _is_place(self, v: int, node: Node) -> bool:
-        """Return whether `v` is in its range wherever the exponent can be computed: the exponent reads a tensor at the
-        index `v`, along an axis whose indices are all in the range. ``node`` is not used.
+        """Return whether `v` is in its range wherever the exponent can be computed, because the exponent reads a tensor
+        at the index `v` and this range contains the whole axis. ``node`` is not used.
         """
         own = [row for row in self.rows if v in row.form.atoms()]
         for read in reachable(self.exponent):
