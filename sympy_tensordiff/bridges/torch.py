@@ -136,8 +136,8 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Call ``derived``, a PyTorch operator for a derivative or a batched call of the enclosing ``operator``, with
-        the arguments ``values``, and return its results. PyTorch can differentiate them in turn.
+        """Call ``derived``, a PyTorch operator that computes a derivative or a batch of calls of ``operator``, with the
+        arguments ``values``, and return its results. PyTorch can differentiate them in turn.
         """
         return _autograd_of(torch, derived).apply(*values)
 

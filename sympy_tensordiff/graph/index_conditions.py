@@ -99,9 +99,10 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
 
 
 def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
-    """Rewrite `relation`, a condition on integers, as a combination of linear relations (``is_linear`` tests a
-    relation). New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile. None if it
-    cannot be rewritten.
+    """Rewrite `relation`, a condition on integers, as a combination of relations that are linear (tested by
+    ``is_linear``). None if that is impossible.
+
+    New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile.
 
     Indices of tensor entries are therefore not split into cases: one of these may be outside of the tensor.
     """
@@ -176,8 +177,8 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
 
 
 class _HeldRounding(sympy.Function):  # type: ignore[misc]
-    """A placeholder for a floor, ceiling or Mod that SymPy must not evaluate: ``_HeldRounding(Mod, a, b)``, where the
-    first argument is a symbol with the name, for ``Mod(a, b)``.
+    """A placeholder for a floor, ceiling or Mod, so that SymPy does not evaluate it: ``_HeldRounding(Mod, a, b)`` for
+    ``Mod(a, b)``. The first argument is a symbol with the name of the function.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """

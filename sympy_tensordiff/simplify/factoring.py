@@ -285,8 +285,8 @@ class _Sum:
         return None
 
     def _candidate(self, term: ContractionParts, place: int) -> CommonFactor | None:
-        """Return a key of the operand number `place` of the product `term`: the operand can be a common factor of
-        several terms if their keys are equal. None if its labels rule that out.
+        """Return a key of the operand number `place` of the product `term`: operands of different terms with equal keys
+        may be a common factor of these terms. None if its labels rule that out.
         """
         node, labels = term.parts[place]
         base = _base(node)

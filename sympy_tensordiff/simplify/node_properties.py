@@ -34,7 +34,9 @@ class NodeProperties:
 
     def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
         """Return whether `node` has a value, without a division by 0 or a read out of bounds, wherever `facts` hold;
-        with a `row`, wherever `facts` hold and this constraint fails. To be run by `trampoline`.
+        with a `row`, wherever `facts` hold but this constraint does not.
+
+        To be run by `trampoline`.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
         nothing behind guards and in ranges that imply it is evaluated.

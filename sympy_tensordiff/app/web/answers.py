@@ -139,9 +139,10 @@ def answer_text(body: str, typeset: Typesetter) -> str:
 
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return ``(parsed, derivative)``: the input text ``source``, parsed in ``language``, and its derivative of the
-    given ``order`` with respect to the variables named in ``wrt``. The last few results are cached, since a page asks
-    for several forms of one.
+    """Parse the input text ``source`` in ``language`` and differentiate it. Return ``(parsed, derivative)``; the
+    derivative has the given ``order``, with respect to the variables named in ``wrt``.
+
+    The last few results are cached, since a page asks for several forms of one.
     """
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over

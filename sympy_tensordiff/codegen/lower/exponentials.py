@@ -466,8 +466,9 @@ class Exponentials:
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
     def joined(self, terms: Sequence[Scaled], shift: Node, rests: Sequence[Node]) -> Scaled:
-        """Return the sum of `terms` as one `Scaled` record, ``exp(shift)*rest``. Its `shift` is the greatest exponent,
-        and `rests` are the terms divided by ``exp(shift)``. Other properties are combined from those of the terms.
+        """Return the sum of `terms` as one `Scaled` record, ``exp(shift)*rest``, where `shift` is the greatest of their
+        exponents, and `rests` are the terms divided by ``exp(shift)``, to be added. Other properties are combined from
+        those of the terms.
         """
         graph, rest = self.graph, self.graph.add(rests)
         is_one = [not term.shift and graph.split_view(term.rest) == (1, graph.one) for term in terms]

@@ -43,8 +43,8 @@ class CommonScale:
     """The condition that all exponents are close together; ``greatest`` is then a finite number."""
 
     def factor(self, graph: Graph, node: Node) -> Node | None:
-        """Return ``exp(node - m)``, which is at most 1, where m is the greatest exponent of the sum. None unless `node`
-        is known to be one of the exponents of the sum.
+        """Return ``exp(node - m)``, where m is the greatest exponent in this sum of exponentials, so that the value is
+        at most 1. None unless `node` is known to be one of these exponents.
         """
         own = [v for v in self.variables if v in self.exponent.free]
         place = instance(graph, self.exponent, own, node)

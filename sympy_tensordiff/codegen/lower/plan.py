@@ -376,8 +376,8 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """Sort the coefficient vectors in `basis` by the first read in `node` that has the vector as an index; reads with
-    the most variables come first. The coefficients are those of the variables `used`.
+    """Sort the vectors in `basis`, coefficients of index forms in the variables `used`, by the first read in `node`
+    that has this form as an index; reads with the most variables come first.
 
     The result does not depend on the order of terms in an addition.
     """

@@ -108,9 +108,9 @@ MAX_HALVED_TERMS = 6
 
 
 def _halves(graph: Graph, planner: Planner, sums: Sequence[Node]) -> dict[Node, tuple[Node, Node, Node]]:
-    """Return the ways to split each of `sums` into two halves, as a dictionary ``{half: (sum, half, other half)}``:
-    ``Sum_j (a_j + b_j)*c_j`` has the halves ``Sum_j a_j*c_j`` and ``Sum_j b_j*c_j``. The keys have standard names for
-    the outer indices.
+    """Split each of `sums` into two halves where that is possible: ``Sum_j (a_j + b_j)*c_j`` has the halves ``Sum_j
+    a_j*c_j`` and ``Sum_j b_j*c_j``. Return a dictionary ``{half: (sum, half, other half)}``, whose keys have standard
+    names for the outer indices.
 
     Only additions with an even number of terms are split; terms that may cancel exactly stay together.
     """

@@ -200,8 +200,8 @@ def _with_transposed_products(program: Program) -> Program:
 
 
 class _Groups(NamedTuple):
-    """The positions that divide the axes of a product's result into three groups: batch axes before ``rows``, row axes
-    from ``rows`` to ``columns``, and column axes from ``columns`` on.
+    """The two positions that divide the axes of a product's result into batch axes (before ``rows``), row axes (from
+    ``rows`` to ``columns``) and column axes (from ``columns`` on).
     """
 
     rows: int

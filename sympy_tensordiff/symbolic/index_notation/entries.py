@@ -337,8 +337,8 @@ def _products_of_remainders(form: Affine) -> set[IndexProduct]:
 
 
 def _check_strides(entry: Any) -> None:
-    """Raise `IndexExpressionError` if an index of `entry` contains a product of symbols, except where it can be solved:
-    ``n*i + j``, in which one symbol has the coefficient 1 or -1, or a product of sizes alone.
+    """Raise `IndexExpressionError` if an index of `entry` contains a product of symbols, such as ``n*i``. Allowed are
+    products of sizes alone, and indices like ``n*i + j``, in which one symbol has the coefficient 1 or -1.
     """
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)
