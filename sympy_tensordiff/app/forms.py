@@ -113,9 +113,11 @@ def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) 
 
 
 def certificate(parsed: Any, domains: Iterable[tuple[str, str]] = (), *, concave: bool = False) -> Any:
-    """Return a certificate that a parsed expression is convex (with ``concave``: concave) in its variables. ``domains``
-    are pairs of a tensor's name and the domain of its entries: ``"positive"``, ``"nonnegative"``, or an interval such
-    as ``"0 : pi/2"``, in which one bound may be omitted.
+    """Return a certificate that the parsed expression ``parsed`` is convex in its variables or, with ``concave``,
+    concave.
+
+    ``domains`` are pairs of a tensor's name and the domain of its entries: ``"positive"``, ``"nonnegative"``, or an
+    interval such as ``"0 : pi/2"``, in which one bound may be omitted.
     """
     bounds: dict[Any, tuple[Any, Any]] = {}
     signs: dict[str, list[Any]] = {"positive": [], "nonnegative": []}

@@ -199,8 +199,8 @@ def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[An
 
 
 def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    """JAX rule for tracing: return the shapes and types of the results of the operator ``f``, given abstract ``values``
-    of the arrays and the ``integers`` among its arguments.
+    """JAX rule for tracing: return the shapes and types of the results of the operator ``f`` for the abstract arrays
+    ``values``. ``integers`` are the values of its integer arguments.
     """
     shapes = f.shapes(merge_arguments(f.function, [v.shape for v in values], integers))
     types = [v.dtype for v in values if v.dtype in (np.float32, np.float64)]
@@ -208,9 +208,11 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule for compilation: return the compiled program of the operator ``f`` for the integer arguments
-    ``integers``, or a callback that runs its kernel on the host. Raise `ArgumentError` if a kernel would run on another
-    device (not ``is_host``). ``context`` is JAX's lowering context.
+    """JAX rule for compilation: return the lowered operations of the operator ``f`` for its integer arguments
+    ``integers``: the compiled program, or a callback that runs its kernel on the host.
+
+    Raise `ArgumentError` if a kernel would run on another device (not ``is_host``). ``context`` is JAX's lowering
+    context.
     """
     if f.function.backend == "jax":
         return jax.inline(partial(_trace, jax, f, integers), multiple_results=True)(context, *values)
@@ -230,8 +232,8 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
 
 
 def _apply(jax: Any, f: Any, *values: Any) -> Any:
-    """Return the results of the operator ``f``, as calls of JAX's primitive. ``values`` are all arguments in their
-    order, arrays and integers.
+    """Return the results of calling the operator ``f`` for ``values``, all arguments in order, arrays and integers: the
+    call of a JAX primitive, which JAX can trace.
     """
     arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
     return jax.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
@@ -267,9 +269,10 @@ def _check_positions_in_wrt(f: Any, positions: Sequence[int]) -> None:
 
 
 def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule to transpose a linear function: given the ``cotangents`` of the results of ``f``, return those of the
-    arguments in which ``f`` is linear, and None for other arguments. ``values`` are the array arguments, ``integers``
-    the integer ones.
+    """JAX's rule to transpose a linear function: return the cotangents of the arguments in which ``f`` is linear, given
+    the ``cotangents`` of its results; None for other arguments.
+
+    ``values`` are the array arguments, ``integers`` the integer ones.
     """
     arguments = merge_arguments(f.function, values, integers)
     positions = [p for p, v in enumerate(arguments) if jax.is_linear(v)]

@@ -136,8 +136,8 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Call ``derived``, a PyTorch operator for a derivative or a batched call of the enclosing ``operator``, with
-        the arguments ``values``, and return its results. PyTorch can differentiate them in turn.
+        """Call ``derived``, a PyTorch operator that computes a derivative or a batch of calls of ``operator``, with the
+        arguments ``values``, and return its results. PyTorch can differentiate them in turn.
         """
         return _autograd_of(torch, derived).apply(*values)
 
@@ -191,8 +191,11 @@ def key_of(function: Callable[..., Any]) -> str:
 
 
 def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[Any]) -> list[Any]:
-    """Return the arguments ``values`` of ``function`` as tensors of a common type, and ints. Raise an error for another
-    type, and if an argument that is not in its ``wrt`` requires a gradient. ``torch`` is the module.
+    """Convert the arguments ``values`` of ``function`` to tensors of a common type, and ints. Raise an error for a
+    value of another type, or a tensor that requires a gradient though ``function`` is not differentiated with respect
+    to it.
+
+    ``torch`` is PyTorch's module.
     """
     tensors: list[Any] = []
     types = []
@@ -419,9 +422,11 @@ def _custom_op(torch: Any) -> Any:
 
 
 def _to_kernel_argument(torch: Any, operator: Any, position: int, value: Any) -> Any:
-    """Return the argument number ``position`` of ``operator`` in the form that its kernel takes: a host array, for CUDA
-    a contiguous tensor on the device, or an int. Raise `ArgumentError` if a tensor is in another memory. ``torch`` is
-    PyTorch's module.
+    """Convert ``value``, the argument number ``position`` of ``operator``, to the form that its kernel takes: a host
+    array, for CUDA a contiguous tensor on the device, or an int. Raise `ArgumentError` if a tensor is in another
+    memory.
+
+    ``torch`` is PyTorch's module.
     """
     if not isinstance(value, torch.Tensor):
         return int(value)

@@ -23,8 +23,8 @@ class BlockFunction(Protocol):
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
 
     def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """Return a dictionary from each argument to the slices, one for each axis, that contain all entries which block
-        number `block` reads in kernel number `kernel`.
+        """Return the slices of the arguments that contain all entries which kernel number `kernel` reads to compute the
+        block `block`: a dictionary from arguments to tuples of slices, one for each axis.
         """
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:

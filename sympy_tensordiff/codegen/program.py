@@ -147,8 +147,10 @@ class Task:
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
     """Return the verified program that computes the expression (or nested tuple of expressions) ``expr`` from the
-    symbols ``args``. With `search`, it finds instead the first position of bad data for each of the data checks with
-    these numbers. ``given`` are fields of `Options`.
+    symbols ``args``.
+
+    With `search`, the numbers of data checks, the program instead finds the first position of bad data for each of
+    them. ``given`` are fields of `Options`.
     """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -392,9 +394,8 @@ def _assemble(
     only_rows: bool = False,
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
-    """Lower the `simplified` expressions to steps, and return the complete program, with run-time checks and masked
-    reads. ``shares_rows`` and ``only_rows`` are options for arrays of values that several sums need; `domains` maps
-    values to the array that stores them.
+    """Convert the `simplified` expressions to steps, and return the complete program, with run-time checks and masked
+    reads.
 
     ``shares_rows`` allows arrays for values that several sums need; with `only_rows`, loops read these arrays along
     their rows only. `domains` maps a value to the candidate for one array that stores it wherever the program needs it.
@@ -426,8 +427,8 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
-    """Return `definitions` with the scalar results last, except those that another array reads. Their code can then use
-    the arrays that other results need in any case.
+    """Return `definitions` with the scalars among the results ``results`` last, unless another array reads them. Their
+    code can then reuse the arrays that other results store.
 
     A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
     reads their arrays, and nothing of it is computed again in the order of the value's indices.
@@ -480,8 +481,8 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> programs.Array:
-    """Add the loop nest that computes `entries`, the formula of the array in ``definition``, to ``lowering``; if
-    `entries` is None, add the library call of ``definition``. Return the array that is filled.
+    """Add the loop nest that computes the array of ``definition`` from `entries`, the formula of its entries, to
+    ``lowering``, and return the array. If `entries` is None, add a library call instead.
     """
     if entries is not None:
         return lowering.output(entries, definition.name)

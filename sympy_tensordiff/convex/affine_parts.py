@@ -52,8 +52,8 @@ class _PartSymbols(NamedTuple):
     symbols: dict[Expr, Expr]
 
     def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-        """Return the symbol that replaces the subexpression ``node``. Its first use creates it, with the name ``name``,
-        and records it in ``kind``: the dictionary of affine parts or that of inner parts.
+        """Return the symbol that replaces the subexpression ``node``; create it, with the name ``name``, and record it
+        in ``kind`` at the first use. ``kind`` is the dictionary of affine parts or that of inner parts.
         """
         if node not in self.symbols:
             self.symbols[node] = Dummy(name, real=True)

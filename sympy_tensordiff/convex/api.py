@@ -182,8 +182,9 @@ def _remove_products_and_absolute_values(function: Expr, signs: Signs) -> Expr:
     """
 
     def rewritten(node: Expr) -> Expr:
-        """Return a product over an index as ``exp`` of a sum of logarithms if its factors are positive, and ``Abs(a)``
-        without `Abs` if the sign of a is known; else ``node``. The enclosing function's ``signs`` proves signs.
+        """Return `node` in a form whose convexity is simpler to prove: a product over an index with positive factors as
+        ``exp`` of a sum of logarithms, and ``Abs(a)`` as ``a`` or ``-a`` if the sign of ``a`` is known. Other nodes are
+        unchanged.
         """
         inner, sign = node.args[0], signs.of(node.args[0])
         if isinstance(node, IndexedProduct):
@@ -205,8 +206,8 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
     names: dict[Expr, Expr] = {}
 
     def logarithm(matrix: Any) -> Expr:
-        """Return the symbol that represents ``log(det(matrix))``, the same one at each call. For an inverse, return
-        minus the symbol of the matrix that is inverted.
+        """Return the symbol that represents ``log(det(matrix))``, the same one at each call for equal matrices. If
+        ``matrix`` is ``inv(A)``, return minus the symbol of ``A``.
         """
         if isinstance(matrix, TensorInverse):
             return -logarithm(matrix.args[0])

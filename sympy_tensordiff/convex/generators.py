@@ -54,8 +54,8 @@ def range_of_values(function: Any) -> Interval:
 
 
 class Generators:
-    """Converts scalars to rational functions of symbols, called generators, which stand for entries, exponentials,
-    logarithms, roots and so on. It knows an interval for each generator.
+    """Converts scalars to rational functions of new symbols, called generators, which stand for entries, exponentials,
+    logarithms, roots and so on. An interval is known for each generator.
 
     Examples
     --------
@@ -346,8 +346,8 @@ def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
 
 
 def _monomial_factors(form: Expr) -> list[tuple[Expr, Expr]] | None:
-    """Return the factors of ``form`` as pairs ``(base, exponent)``, with exponent 1 for a factor that is no power. None
-    for a single factor whose base is neither a symbol nor a rational number, such as a sum or a power of one.
+    """Return the factors of ``form`` as pairs ``(base, exponent)``, with exponent 1 for a factor that is not a power.
+    None if there is only one factor and its base is neither a symbol nor a rational number.
     """
     parts = [(f.base, f.exp) if isinstance(f, sympy.Pow) else (f, S.One) for f in sympy.Mul.make_args(form)]
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None

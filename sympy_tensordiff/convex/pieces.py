@@ -21,8 +21,8 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """One interval of a piecewise function, from ``low`` to ``high`` (None: unbounded). ``point`` is a general point in
-    it, an expression in the symbol ``parameter``: signs that are proved at this point hold in the whole interval.
+    """An interval from ``low`` to ``high`` (None: unbounded) on which a piecewise function is smooth. ``point`` is a
+    general point in it, an expression in the symbol ``parameter``: signs proved there hold in the whole interval.
     """
 
     low: Expr | None

@@ -150,9 +150,10 @@ def _candidate_forms(
 
 
 def _cubic_form(product: SummedProduct, ends: Sequence[Expr], directions: Mapping[Any, Any]) -> GramForm | None:
-    """Return the second derivative, along `directions`, of a summed `product` of three variable entries `ends`, such as
-    ``A[i,j]*A[j,k]*A[k,i]``, as a `GramForm`: it is nonnegative if its weight is and its ``middle_matrices`` are
-    positive definite. None for any other product.
+    """Return the second derivative, along `directions`, of a summed `product` with three variable factors `ends`, such
+    as ``A[i,j]*A[j,k]*A[k,i]``, as a quadratic form. None if it cannot be written as one.
+
+    It is nonnegative if its weight is and its ``middle_matrices`` are positive definite.
 
     ``trace(S @ S @ S)`` has the second derivative ``6*trace(V @ S @ V)``.
     """
@@ -221,8 +222,8 @@ def _is_same_variable(ends: Sequence[Expr]) -> bool:
 def _unify_indices(
     left: Sequence[tuple[Expr, ...]], right: Sequence[tuple[Expr, ...]], bound: Sequence[Expr], start: Any = None
 ) -> dict[Expr, Expr] | None:
-    """Return the exchange of indices, such as ``{i: j, j: i}``, that maps the index tuples ``left`` to ``right`` and
-    back, and extends ``start``; None if there is none. Only the indices in ``bound`` may change.
+    """Return an exchange of indices, such as ``{i: j, j: i}``, that maps the indices ``left`` to ``right`` and back,
+    and extends the exchange ``start``; None if there is none. Only the indices in ``bound`` may change.
     """
     exchange: dict[Expr, Expr] = dict(start or {})
     for a, b in zip(sum(left, ()), sum(right, ()), strict=True):
@@ -271,9 +272,9 @@ def _is_invariant(factors: Sequence[Expr], exchange: Mapping[Expr, Expr]) -> boo
 
 
 class _HalvedProduct(NamedTuple):
-    """A summed product ``weight*half*half'*links``, in which an exchange of indices maps ``half`` to ``half'``, and
-    ``links`` are matrix entries ``M[i, i']`` that connect the indices of both. Without links it is a square, else a
-    quadratic form in M.
+    """A sum of products ``weight*half*half'*links``, where an exchange of indices maps ``half`` to ``half'``, and
+    ``links`` are entries ``M[i, i']`` of matrices. It is a sum of squares if there are no links, else a quadratic form
+    in ``M``.
     """
 
     fixed_limits: tuple[Any, ...]

@@ -223,9 +223,8 @@ class Signs(Generators):
         return None
 
     def _sign_by_derivative(self, factor: Expr) -> str | None:
-        """Return the sign of ``factor`` that the derivative with respect to one of its symbols proves: from the value
-        at one end of the symbol's range, and from the sign of the derivative in the range. None if no symbol gives a
-        proof.
+        """Return the sign of ``factor``, as proved by a symbol in it: from the value of ``factor`` at one end of the
+        symbol's range and the sign of its derivative in the range. None if no symbol gives a proof.
         """
         if (
             self._depth == MAX_DERIVATIVES

@@ -76,8 +76,9 @@ class Differentiation:
         return other
 
     def states_of_derivatives(self, nodes: Sequence[Node]) -> list[Differentiation]:
-        """Return one `Differentiation` for each of `nodes`, derivatives of this expression that will be differentiated
-        again. They assume that the value of this expression is finite, which saves guards against ``0*nan``.
+        """Return one `Differentiation` for each of `nodes`, which are derivatives of this expression that will be
+        differentiated again. It assumes that the value of this expression is finite, which saves guards against
+        ``0*nan``.
         """
         values = self.root, self.simplified(self.root)
         states = [self.of(node) for node in nodes]
@@ -208,8 +209,8 @@ class Differentiation:
         return Sweep(self.graph, leaves, self.sizes()).start(axes, rows, body, cotangent, numbers)
 
     def finite_nodes(self, root: Node) -> FiniteNodes:
-        """Return the set of nodes that are finite whenever `root` is. Such a node times a cotangent of 0 is exactly 0,
-        so that the product needs no guard.
+        """Return the set of the nodes below `root` that are finite whenever `root` is. Such a node times a cotangent of
+        0 is exactly 0, so that the product needs no guard.
         """
         return FiniteNodes(self.graph, root, self._values)
 

@@ -50,8 +50,8 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 
 def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
-    """Return the product of a Hessian with a vector (hvp), simplified: the derivative of each of `gradients` in the
-    direction ``work.inputs``. Both have one tensor for each variable in `leaves`.
+    """Return the simplified product of a Hessian with a vector (hvp): the derivatives of `gradients` in the direction
+    ``work.inputs``. Gradients and inputs are lists with one tensor for each variable in `leaves`.
 
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.
@@ -73,10 +73,11 @@ def _forward(work: Differentiation, leaf: Node) -> list[Node]:
 
 
 def _less_work(work: Differentiation, preferred: list[Node], other: list[Node]) -> list[Node]:
-    """Return the cheaper of `preferred` and `other`, two lists of nodes that compute the same values: the one whose
-    operations, or else whose storage, grow more slowly with the sizes. If neither differs in growth, return `other` if
-    it takes at most as many operations, or at most ``MARGIN`` times as many unless its written form is shorter; else
-    `preferred`. ``work`` has the graph of the nodes.
+    """Return the cheaper of `preferred` and `other`, two lists of nodes that compute the same values. Operations that
+    grow more slowly with the sizes are cheaper, then storage that does.
+
+    If both grow alike, return `other` if it takes at most as many operations, or at most ``MARGIN`` times as many
+    unless its written form is shorter; else `preferred`. ``work`` has the graph of the nodes.
     """
     if other == preferred:
         return preferred

@@ -199,8 +199,8 @@ def _best_parts(reader: Reader, roots: list[Node], facts: Rows, wanted: Mapping[
 
 
 def _ranges_of_entries(roots: Sequence[Node], indices: set[int]) -> Rows:
-    """Return the constraints ``0 <= p < n`` on each of the free `indices` that is used as an index ``x[p]`` in the
-    expressions `roots`. An index of axes with different lengths gets none.
+    """Return the constraints ``0 <= p < n`` for each of the free `indices` ``p`` that indexes an axis of length ``n``
+    in `roots`, as in ``x[p]``. There is none for an index of axes with different lengths.
     """
     extents: dict[int, set[Affine]] = {}
     for node in reachable(*roots):
@@ -235,9 +235,10 @@ def _in_parts(
     roots: Sequence[Node],
     own: Sequence[TensorSymbol],
 ) -> tuple[dict[TensorSymbol, Any], list[Any]]:
-    """Return ``(definitions, expressions)`` in SymPy's notation: a dictionary from symbols to the common subexpressions
-    that they name, and the expressions in terms of these symbols. `roots` are the nodes of the expressions, then the
-    definitions of `own`, the symbols that the user named.
+    """Write expressions and their common subexpressions in SymPy's notation. Return ``(definitions, expressions)``: a
+    dictionary from symbols to the subexpressions that they name, and the expressions in terms of these symbols.
+
+    `roots` are the nodes of the expressions, then the definitions of `own`, the symbols that the user named.
 
     `symbols` and `leaves` map the keys of the common subexpressions in `parts` to their symbols, and to the nodes of
     these symbols.

@@ -74,9 +74,10 @@ Contract = Callable[[Operand, Sequence[Operand], Sequence[Label]], Node]
 def leave_one_out(
     tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
 ) -> Iterator[tuple[ProductTree, Node]]:
-    """Yield ``(leaf, cotangent)`` for each operand of the product `tree` that depends on a variable. Its cotangent is
-    `cotangent` (that of the whole product) times all other operands, multiplied by `contract`; partial products are
-    shared. `outer` are the leading labels of all cotangents.
+    """Yield ``(leaf, cotangent)`` for each operand ``leaf`` of the product `tree` that depends on a variable: its
+    cotangent is `cotangent`, that of the whole product, times all other operands.
+
+    ``contract`` multiplies operands; partial products are shared. `outer` are the leading labels of all cotangents.
 
     `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
     differentiated expression.

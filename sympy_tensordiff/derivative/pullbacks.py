@@ -340,8 +340,8 @@ FUNCTIONS: dict[Any, Rule] = {
 
 
 def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
-    """Return `slope`, a derivative of `node`, but 0 at the kinks of square roots and fractional powers in it, so that
-    the slope of ``norm(x)`` at 0 is 0 and not ``0/0``.
+    """Return `slope`, a derivative of `node`, with the value 0 at the kinks of square roots and fractional powers in
+    it. So the slope of ``norm(x)`` at 0 is 0 and not ``0/0``.
     """
     for factor in graph.factors(slope):
         if factor.op == "pow" and (_is_pole(factor.args[1]) or factor.args[0] is node):
@@ -369,8 +369,8 @@ def _is_never_zero(factor: Node) -> bool:
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Return whether ``u**exponent``, in the derivative of a power, may be infinite at ``u = 0`` while the power is
-    finite there: true for ``u**(-1/2)``, which comes from ``sqrt(u)``, but false for ``u**(-2)``, which comes from
-    ``1/u``. An exponent that is not constant counts as true.
+    """Return whether ``u**exponent``, a factor in the derivative of a power, may be infinite at ``u = 0`` although the
+    power itself is finite there: true for ``u**(-1/2)``, from ``sqrt(u)``; false for ``u**(-2)``, from ``1/u``; true if
+    ``exponent`` is not constant.
     """
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

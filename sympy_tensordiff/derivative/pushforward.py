@@ -38,7 +38,8 @@ from sympy_tensordiff.simplify.tables import tabulated
 
 
 class Pushforward:
-    """One forward sweep over index notation, with the tangents of all variables at once.
+    """A forward sweep through an expression in index notation: computes its tangent, given the tangents of all
+    variables at once.
 
     `tangents` maps each leaf to the terms of its tangent, tensors of its shape or scalars. Variables in `sizes` are
     never bound. The tangent of a leaf in `symmetric` is the mean of those of the two equal entries. `outer` are the

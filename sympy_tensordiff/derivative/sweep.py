@@ -113,8 +113,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         cotangent: Node,
         numbers: Container[Node],
     ) -> Sweep:
-        """Run the reverse sweep from `body`, the entry of the function at the indices `variables` in the ranges `rows`,
-        and return it. `cotangent` is the cotangent of this entry. `numbers` are nodes that are finite wherever the
+        """Begin the reverse sweep at `body`, the entry of the function at the indices `variables` in the ranges `rows`,
+        with its cotangent `cotangent`; run it, and return this sweep. `numbers` are nodes that are finite wherever the
         function is.
         """
         self._numbers = numbers
@@ -280,8 +280,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent.
-        Contributions that can be summed over the indices that `node` does not use are added to a single one.
+        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent, with those
+        merged into one that can be summed over the indices that `node` does not use.
         """
         staged = []
         for part in parts:

@@ -31,9 +31,11 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, contribution)`` for each operand of `node` for which ``is_active(operand)``: the contribution
-    of `node` to the cotangent of the operand. The first `prefix` axes of cotangents are those of the differentiated
-    value. With `certain`, `node` is finite wherever this value is, and needs no guards.
+    """Yield ``(operand, contribution)`` for each operand of `node` that depends on a variable: the contribution of
+    `node` to the cotangent of the operand, if `node` has the cotangent `cotangent`.
+
+    ``is_active(operand)`` tells whether an operand depends on a variable. The first `prefix` axes of cotangents are
+    those of the differentiated value. With `certain`, `node` is finite wherever this value is, and needs no guards.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -82,9 +84,11 @@ def _leave_one_out(
     is_active: Active,
     certain: bool,
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, cotangent)`` for each operand of a product that depends on a variable (``is_active``). Its
-    cotangent is `known`, the cotangent of the product, times all other operands. `outer` are the labels of the leading
-    axes of cotangents, ``extents`` maps labels to extents. With `certain`, all operands are finite.
+    """Yield ``(operand, cotangent)`` for each of the ``operands`` of a product that depends on a variable: its
+    cotangent is `known`, the cotangent of the product, times all other operands.
+
+    ``is_active`` says whether an operand depends on a variable. `outer` are the labels of the leading axes of
+    cotangents, ``extents`` maps labels to extents. With `certain`, all operands are known to be finite.
 
     Partial products are shared, so that the work is linear in the number of operands.
     """

@@ -157,9 +157,10 @@ def total(graph: Graph, parts: Sequence[Node]) -> Node:
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
-    """Return the largest nodes in `body` that can be swept as whole tensors, because they depend on no index that is in
-    `bound` or that an outer sum or comprehension binds. `around`, the sum or comprehension that contains `body`, is not
-    among them.
+    """Return the largest nodes in `body` that can be differentiated as whole tensors, because they depend on no index
+    that is in `bound` or that a sum or comprehension around them binds.
+
+    `around`, the sum or comprehension that contains `body`, is not among them.
     """
 
     def is_closed(node: Node) -> bool:

@@ -169,9 +169,8 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, which replaces the computed `value`, under the conditions of `value`, so that it is 0 and not
-    computed elsewhere. Return `entry` itself if there are no conditions; None if they are not a guard, disjoint guards
-    or a select.
+    """Return `entry`, which replaces the computed `value`, with the guards or selects of `value` around it, so that it
+    is 0 where `value` is. None if the conditions of `value` are not a guard, disjoint guards or a select.
     """
     if not is_conditional(graph, value):
         return entry

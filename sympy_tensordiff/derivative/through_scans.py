@@ -36,8 +36,10 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables`, None for zero. `pairs` are values, which may contain scans (loops over
-    time), with their cotangents. `known` maps expressions to variables that replace them in the results.
+    """Return the cotangents of `variables` in a reverse sweep from `pairs`, each a value and its cotangent; None for a
+    cotangent that is zero. The values may contain scans, which are loops over time.
+
+    `known` maps expressions to variables that replace them in the results.
     """
     found: Found = {}
     for value, cotangent in pairs:
@@ -104,14 +106,14 @@ def _scans_needed_first(scan: Any) -> list[Any]:
 
 
 def _captured(scan: Any) -> list[Any]:
-    """Return the scans in the steps of `scan` that use none of its bound variables, so that they are the same at all
-    times. These are not searched for further scans.
+    """Return the scans (loops over time) in the steps of `scan` that depend on none of its bound variables, so that
+    they are the same in all steps. Scans inside of these are not included.
     """
     bound = set(scan.bound)
 
     def parts_to_search(node: Any) -> Sequence[Any]:
-        """Return the subexpressions of `node` in which to search for scans. For a scan, these are its `steps` and
-        `outer` if it depends on a variable of the loop (``bound``), else (). For another node, they are its arguments.
+        """Return the subexpressions of `node` in which to search for scans (loops over time): the arguments of a node;
+        the members `steps` and `outer` of a scan that depends on the variables of the outer loop, () for another scan.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
@@ -182,8 +184,8 @@ def _sweep_back(
 
 
 def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `values`, None for one that is 0, without looking inside of scans: a scan counts as a
-    variable. `moving` maps the variables to their tangents.
+    """Return the tangents of `values`, None for one that is 0, with each scan (loop over time) treated as a variable.
+    `moving` maps the variables to their tangents.
     """
     found = dict.fromkeys(leaf for value in values for leaf in _leaves(value, [*moving]))
     leaves = [leaf for leaf in found if leaf in moving]
@@ -369,8 +371,8 @@ class _Adjoint:
         self.pairs.append((result.value, row))
 
     def _constant(self, expr: Any, name: str) -> Any:
-        """Return a new variable of the scan, named like `name`, that has the value `expr` in every step: a state that
-        never changes. `expr` is a cotangent computed outside of the steps; a number is returned unchanged.
+        """Return a new variable of the scan (loop over time) that has the value `expr` in every step: a state that
+        never changes. It is named like `name`; an `expr` that is a number is returned unchanged.
         """
         if expr.is_number:
             return expr
@@ -432,8 +434,8 @@ class _Adjoint:
 
 
 class _Backwards:
-    """The time variable, length and direction of the scan that computes a pullback. It runs opposite to the scan that
-    is differentiated.
+    """The time variable, length and direction (``reverse``) of the scan that computes a pullback: it runs opposite to
+    the scan that is differentiated.
     """
 
     def __init__(self, time: Any, length: Any, reverse: bool) -> None:

@@ -157,9 +157,10 @@ PIECEWISE_AFFINE = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
 
 
 def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
-    """Return the cases of an entry with a periodic or clamped index as pairs ``(entry, condition)``, such as
-    ``x[i + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``; None if there are too many. ``facts`` are known
-    constraints, ``min_sizes`` lower bounds of sizes.
+    """Split a tensor entry with a periodic or clamped index into cases, and return pairs ``(entry, condition)``: ``x[i
+    + 1]`` and ``x[i + 1 - n]`` for ``x[(i + 1) mod n]``. None if there are too many.
+
+    ``facts`` are known constraints, ``min_sizes`` lower bounds of sizes.
 
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
@@ -269,8 +270,8 @@ class ReadRanges(NamedTuple):
     nests: tuple[tuple[Bounds, ...], ...]
 
     def evaluate(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
-        """Return the range of each index of a read at given sizes and block numbers, which ``values`` maps from names;
-        None if nothing is read. Unless ``exact``, a range may contain values that do not occur.
+        """Return the ranges of the indices of a read at the sizes and block numbers ``values``, a dictionary from
+        names; None if nothing is read. Unless ``exact``, a range may contain values that do not occur.
         """
         if not all(row.holds(values) for row in self.rows):
             return None

@@ -44,8 +44,8 @@ class BlockCost(NamedTuple):
 
 
 class KernelBlock(NamedTuple):
-    """The work of one task: a block of a kernel with its position in the grid of blocks, its integer arguments, the
-    slices of each input that it reads, and the shapes of its results.
+    """The work of one task, a block of a kernel: its position in the grid of blocks, its integer arguments, the slices
+    of each input that it reads, and the shapes of its results.
     """
 
     position: tuple[int, ...]

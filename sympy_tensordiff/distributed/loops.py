@@ -80,8 +80,7 @@ class BlockLoops:
 
     def _loop(self, bounds: Bounds, block: int, number: int) -> BlockLoop:
         """Return the loop over the range ``bounds`` in blocks of ``block`` values; equal arguments give the same
-        object. ``number`` is 0 for a loop over this range, 1 for another one over the same range inside of it, and so
-        on.
+        object. ``number`` counts nested loops over one range: 0 for the outermost one, 1 for the next one, and so on.
         """
         key = (bounds[1:], block, number)
         if key not in self.loop_of_key:

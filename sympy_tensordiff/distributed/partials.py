@@ -57,8 +57,8 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the position, in the result, of the chunk to which a block contributes. ``block`` has a block number
-        for each of `loops`; those of loops over which the result is reduced are left out.
+        """Return the position, in the result, of the chunk to which the block with the numbers ``block`` contributes.
+        It has a number for each of `loops` except those over which the result is summed or otherwise reduced.
         """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
@@ -341,8 +341,10 @@ class ResultSplitter:
         return expr.func(*args)
 
     def _shifted_exponential(self, total: Any, binders: tuple[IndexRange, ...]) -> Walk:
-        """Return a sum ``total``, of ``exp(f)``, as ``exp(M)*sum exp(f - M)`` with the maximum M of f, which does not
-        overflow; None for another sum. ``binders`` are the index ranges around it.
+        """Return ``total``, if it is a sum of ``exp(f)``, as ``exp(M)*sum exp(f - M)`` with the maximum ``M`` of ``f``,
+        which does not overflow. Return None for other expressions.
+
+        ``binders`` are the index ranges around it.
         """
         factors = sympy.Mul.make_args(total.args[0])
         powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -404,8 +406,8 @@ class UnevaluatedPiecewise(Piecewise):  # type: ignore[misc]
 
 
 def rebuild(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Return ``expr`` with each node replaced by ``change(old, new)``, bottom-up; ``new`` is the node with its
-    arguments replaced already.
+    """Rebuild ``expr`` bottom-up: replace each node ``old`` by ``change(old, new)``, where ``new`` is the node with its
+    arguments already replaced. Return the new expression.
     """
     rebuilt: dict[Any, Any] = {}
     for node in postorder(expr, rebuilt):

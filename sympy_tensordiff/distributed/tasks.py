@@ -178,9 +178,10 @@ class _InputTasks:
         self._parts_by_end_points: dict[Any, tuple[Any, Any]] = {}
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
-        """Return ``(slices, source)`` for a kernel task that needs the slice `cut`: it reads ``source[slices]``, or all
-        of ``source`` if ``slices`` is None. ``source`` is a task key or an array. ``uses`` is the number of blocks that
-        need the slice.
+        """Return ``(slices, source)`` for a task that needs the slice `cut` of this input: it reads ``source[slices]``,
+        or all of ``source`` if ``slices`` is None. ``source`` is a task key or an array.
+
+        ``uses`` is the number of tasks that need the slice.
 
         A slice that several blocks need is copied from a file once.
         """
@@ -190,9 +191,10 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Make the slice `cut` of the input (None: all of it) available to the ``uses`` blocks that need it. ``ends``
-        is `cut` as a key. Return ``(slices, source)``: a kernel task reads ``source[slices]`` or, if ``slices`` is
-        None, all of ``source``, an array or a task key.
+        """Make the slice `cut` of the input (None: all of it) available to the blocks that need it. Return ``(slices,
+        source)``: tasks read ``source[slices]`` or, if ``slices`` is None, all of ``source``, an array or a task key.
+
+        ``ends`` is `cut` as a key; ``uses`` is the number of blocks.
 
         Tasks that this needs are added at its first use.
         """
@@ -209,8 +211,8 @@ class _InputTasks:
         return (cut if self.is_file else None), (self.name,)
 
     def _join_chunks(self, cut: Any, ends: Any) -> Any:
-        """Return the key of a task that computes the slice ``cut`` of a dask array, joined from the chunks that overlap
-        it; add the tasks that are needed. ``ends`` is `cut` in the form of a part of a key.
+        """Add tasks that join the slice ``cut`` of a dask array from the chunks that overlap it. Return the key of the
+        last task. ``ends`` is `cut` in the form of a part of a key.
         """
         positions, keys = [], []
         for pieces in product(*(self._overlapping_chunks(axis, own) for axis, own in enumerate(cut))):
@@ -261,9 +263,8 @@ def _copy_slice(array: Any, cut: tuple[slice, ...]) -> Any:
 def _run_kernel(
     function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """Run a kernel on one block, as the function of a dask task: call ``function`` with the slices ``cuts`` of the
-    inputs ``given`` and with the ``integers``. Return its results as arrays of type ``dtype``: a tuple, or the only one
-    if ``is_single``.
+    """Call a kernel ``function`` on one block, in a dask task: with the slices ``cuts`` of the inputs ``given``, and
+    with ``integers``. Return its results as arrays of the type ``dtype``: a tuple, or the only one if ``is_single``.
     """
     arrays = [_read_slice(value, cut) for value, cut in zip(given, cuts, strict=True)]
     results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))

@@ -176,9 +176,11 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
 def derivative_graph(
     expr: Any, variables: Sequence[Any], *, simplify: bool = False
 ) -> tuple[Differentiation, list[Node], dict[Node, Node]]:
-    """Return ``(differentiation, derivatives, pullbacks)`` for an expression, from one reverse sweep: the object with
-    its graph, the graph nodes of the derivatives with respect to ``variables``, and a dictionary from each visited node
-    to its pullback (cotangent). With ``simplify``, these nodes are simplified.
+    """Compute the derivatives of ``expr`` with respect to ``variables`` by one reverse sweep, for a drawing. Return
+    ``(differentiation, derivatives, pullbacks)``: the `Differentiation` with the graph, the nodes of the derivatives,
+    and a dictionary from each visited node to its pullback (cotangent).
+
+    With ``simplify``, derivatives and pullbacks are simplified.
 
     In index notation only variables have pullbacks: the cotangent of an entry depends on the enclosing indices
     (Lippmann 2022, chapter 4).

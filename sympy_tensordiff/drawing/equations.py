@@ -213,9 +213,11 @@ def _with_parts(found: Sequence[tuple[Any, Any]], reduced: Sequence[Any]) -> str
 
 
 def _parts_of_steps(steps: Sequence[Any], is_text: bool) -> tuple[Sequence[tuple[Any, Any]], Sequence[Any]]:
-    """Return ``(parts, steps)`` for printing the steps of a scan: common subexpressions as pairs ``(symbol,
-    expression)``, and the steps in terms of the symbols. There are no parts if they would not shorten long steps.
-    ``is_text`` says text or LaTeX.
+    """Find common subexpressions in the steps of a scan (loop over time) for printing. Return ``(parts, steps)``: pairs
+    ``(symbol, expression)``, and the steps in terms of the symbols. There are no parts if the steps are short, or would
+    not become shorter.
+
+    ``is_text`` tells text from LaTeX, for their lengths.
     """
     length = _length(dict.fromkeys(steps), is_text)
     if length <= LONGEST_STEPS:

@@ -68,9 +68,8 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
 
 
 def draw_kernel(axes: Any, index_map: IndexMap, solved: IndexSolutions) -> None:
-    """Draw the solutions ``solved`` of the index equation of ``index_map`` by their kernel coordinates z: the lattice
-    of all z, the points that give a solution inside of the index ranges, and the indices of this solution as text.
-    ``axes`` is the matplotlib axes.
+    """Draw the solutions ``solved`` of the index equation of ``index_map`` as points of the lattice of kernel
+    coordinates, each with its indices as text. ``axes`` are the matplotlib axes.
     """
     tight = make_frame(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
     margin = (1, 1, 0)

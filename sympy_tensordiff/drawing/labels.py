@@ -252,8 +252,8 @@ def _view_label(node: Node, names: Names) -> str:
 
 
 def view_text(node: Node) -> str:
-    """Return the subscripts of a transpose, repetition or diagonal, such as ``(i->ii)``, with its coefficient
-    in front.
+    """Return the text for a transpose, repetition or diagonal in a drawing: its coefficient and its subscripts, such as
+    ``(i->ii)``.
     """
     return _with_coefficient(
         node.data.coefficient, f"({label_letters(node.data.inputs[0])}->{label_letters(node.data.output)})"

@@ -261,8 +261,10 @@ def _linear_constraints(rows: Sequence[Constraint], name: Any) -> list[Constrain
 
 
 def _read_entry(at: Any, forms: Sequence[Affine], values: Mapping[Any, Affine]) -> Point:
-    """Return the position of the entry ``at`` as numbers; raise `ArgumentError` if a coordinate is not a number.
-    ``forms`` are its indices in the plotted expression; ``values`` maps sizes to numbers.
+    """Return the indices ``at`` of an entry to be drawn, in which sizes may occur, as numbers. Raise `ArgumentError`
+    unless there is one number for each of ``forms``, the indices in the plotted expression.
+
+    ``values`` maps sizes to numbers.
     """
     parts = tuple(at) if isinstance(at, (tuple, list, Tuple)) else (at,)
     if len(parts) != len(forms):

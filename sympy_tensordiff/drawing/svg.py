@@ -231,7 +231,7 @@ class Layout:
 
 
 def _longest_paths(children: Sequence[Sequence[int]]) -> list[int]:
-    """Return for each node the length of the longest path from a root to it, which is its layer; ``children`` has the
+    """Return the layer of each node of a graph: the length of the longest path from a root to it. ``children`` has the
     children of each node.
     """
     parents = [0] * len(children)

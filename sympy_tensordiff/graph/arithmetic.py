@@ -243,8 +243,8 @@ class Arithmetic(NodeTable):
         return self._plain("call", function, tuple(args))
 
     def _exponential_of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` with an exact 0 where a term of `exponent` is minus infinity, as in masked attention
-        scores; None if no term can be minus infinity.
+        """Return ``exp(exponent)`` as a select with an exact 0 where a term of `exponent` is minus infinity, as in
+        masked attention scores. None if no term is minus infinity, or may be.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
@@ -350,13 +350,14 @@ class Arithmetic(NodeTable):
         return [case for case in cases if case is not self.zero]
 
     def _decide(self, value: Node, condition: Node, position: int) -> Node:
-        """Return ``value`` for the case that ``condition`` is true (``position`` 1) or false (2): each select on this
-        condition that is the value itself, a term or a factor of it, is replaced by the branch at ``position``.
+        """Simplify ``value`` under the assumption that ``condition`` is true (``position`` 1) or false (2): selects on
+        this condition are replaced by the branch at ``position``. Only ``value`` itself and its terms and factors are
+        examined.
         """
 
         def taken_branch(node: Node) -> Node:
-            """Return the branch that the select `node` takes if the enclosing ``condition`` is true (``position`` 1) or
-            false (2). A node that is not a select on this condition is returned unchanged.
+            """Return the branch of the select `node` that is taken if ``condition`` is true (``position`` 1) or false
+            (2). Other nodes, and selects on other conditions, are returned unchanged.
             """
             return node.args[position] if node.op == "select" and node.args[0] is condition else node
 

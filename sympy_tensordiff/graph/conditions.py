@@ -58,8 +58,8 @@ class ConditionReader(Applications):
         return node
 
     def _read_indicator(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a sign or step function: guards if its argument contains indices only, else a function
-        call.
+        """Return the node of ``expr``, a sign or step function: a choice by constraints on indices if its argument
+        contains indices only, else a function call.
         """
         cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (

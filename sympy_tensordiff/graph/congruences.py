@@ -59,9 +59,11 @@ def congruence(operands: Sequence[Labelled], output: Sequence[int]) -> Congruent
 
 
 def _grow_equal_products(operands: Sequence[Labelled], i: int, j: int) -> tuple[list[tuple[int, int]], dict[int, int]]:
-    """Find two sets of operands with equal products, starting from the positions `i` and `j` and growing along shared
-    labels. Return ``(pairs, labels)``: the pairs of positions of equal operands, and a dictionary from labels of the
-    first set to labels of the second. Both are empty if the labels of `i` and `j` do not correspond.
+    """Find two sets of `operands` with equal products: start from the operands `i` and `j`, and add equal operands
+    along shared labels. Return ``(pairs, labels)``: pairs of positions of equal operands, and a dictionary from labels
+    of the first set to those of the second.
+
+    Both are empty if the labels of `i` and `j` do not correspond.
     """
     renaming: dict[int, int] = {}
     pairs = [(i, j)] if _extend_renaming(renaming, operands[i][1], operands[j][1]) else []

@@ -41,9 +41,8 @@ class _Einsum(NamedTuple):
 def with_contained_products(
     graph: Graph, roots: Sequence[Node], parts: Sequence[Node], products: Products
 ) -> list[Node]:
-    """Return `roots` with einsums that reuse others where it saves operations: ``A @ B @ C`` becomes ``P @ C`` if ``A @
-    B`` is also computed, as an einsum ``P``. `parts` are all nodes of `roots`; `products` has the decisions which of
-    them are multiplied out.
+    """Return the expressions `roots` with einsums that reuse the values of others where this saves operations: ``A @ B
+    @ C`` becomes ``P @ C`` if ``P = A @ B`` is also computed.
 
     `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
     An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.

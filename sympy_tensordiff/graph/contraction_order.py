@@ -40,8 +40,8 @@ class Hints:
         return found
 
     def _value(self, form: Affine) -> int:
-        """Return the expected value of the extent or bound ``form``, 1 or more, for `__call__`, which caches it: sizes
-        have the values of their hints or a default, entries of integer arrays half of their range.
+        """Return the expected value of the extent or bound ``form``, at least 1: sizes have the values in the hints or
+        a default, entries of integer arrays half of their range. `__call__` caches it.
         """
         for entry in data_entries([form]):
             length = DEFAULT_SIZE if entry.below is None else self(entry.below)
@@ -68,9 +68,10 @@ class Hints:
         return hints
 
     def tie_breaking_size(self, form: Affine) -> int:
-        """Return the expected size of the extent `form`, times ``_PARTS``, minus a small tie-breaker for ordering
-        contractions of equal expected cost. The tie-breaker is the greatest value (up to 3) in the dictionary
-        ``shorter`` for a variable of `form`, or 0.
+        """Return an integer for the expected size of the extent `form`, by which contractions are compared: the size
+        times ``_PARTS``, less a small number that decides between contractions of equal cost.
+
+        This number is the greatest value (up to 3) in the dictionary ``shorter`` for a variable of `form`, or 0.
         """
         shorter = self.shorter or {}
         return _PARTS * self(form) - max((shorter.get(v, 0) for v in form.atoms()), default=0)
@@ -170,8 +171,8 @@ class Products:
         self.works.update(without)
 
     def is_larger_than_others(self, product: Node) -> bool:
-        """Return whether the result of `product` grows faster with the sizes than every tensor that is not a product,
-        as ``A @ A.T`` does for a matrix ``A`` with few columns.
+        """Return whether the result of `product` grows faster with the sizes than all tensors that are not products, as
+        ``A @ A.T`` does for a matrix ``A`` with few columns.
         """
         if self.given is None:
             shapes = {part.shape for part in self.nodes if not is_core(part)}
@@ -286,9 +287,10 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with the inner products in ``self.absorbed`` and
-        ``opened`` merged into it: its operands, as ``done`` replaces them, with their labels, and the extent of each
-        label. ``output`` are the labels of its axes.
+        """Return ``(operands, extents)`` of the einsum `node` with inner products merged into it: a list of operands
+        with their labels, and a dictionary from labels to extents. ``output`` are the labels of the result.
+
+        Products in ``self.absorbed`` and ``opened`` are merged; other operands are replaced as ``done`` says.
 
         With more than ``max_operands`` the list is incomplete.
         """

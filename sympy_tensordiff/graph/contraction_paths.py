@@ -235,8 +235,9 @@ class _OptimalSearch:
         return found
 
     def kept(self, labels: int, operands: int) -> int:
-        """Return the ``labels`` that the product of ``operands`` has as axes: those that the output or another operand
-        also has; the product is summed over the others. Both sets are the bits of an integer.
+        """Return those of ``labels`` that remain as axes when the operands ``operands`` are multiplied: labels that the
+        output or another operand also has. The product is summed over the others. Sets of labels and operands are the
+        bits of an integer.
         """
         for bit, owners in self.inner:
             if labels & bit and not owners & ~operands:
@@ -260,9 +261,9 @@ class _OptimalSearch:
         self.splits.update((operands, part) for operands, (_, _, part) in found.items())
 
     def join(self, shorter: int, longer: int, found: dict[int, tuple[int, int, int]]) -> None:
-        """Update ``found``, a dictionary from sets of operands to ``(work, stored entries, factor)`` of their best
-        order, by orders whose last step multiplies the products of ``shorter`` and of ``longer`` operands (numbers of
-        operands).
+        """Improve ``found``, a dictionary from sets of operands to ``(work, stored entries, factor)`` of their best
+        order known, by orders whose last step multiplies a product of ``shorter`` operands with one of ``longer``
+        operands.
         """
         entries, products = self.entries, self.products
         for work, one, labels, stored in self.levels[shorter]:
@@ -290,8 +291,8 @@ class _OptimalSearch:
 
 
 def _path_of_splits(count_of_operands: int, splits: Mapping[int, int]) -> Path:
-    """Return the contraction path of a binary tree. ``splits`` gives for each set of operands (as a bit mask) the
-    subset that is one factor; the other operands of the set form the other factor.
+    """Return the contraction path of a binary tree of products. ``splits`` maps each set of operands, as a bit mask, to
+    the subset that forms one factor; the rest of the set forms the other.
     """
     numbers = {1 << number: number for number in range(count_of_operands)}
     path: list[tuple[int, ...]] = []
@@ -317,9 +318,10 @@ class Order(NamedTuple):
 
 
 def orders_of_least_work(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> tuple[Order, ...]:
-    """Return orders of pairwise products that evaluate an einsum in the fewest operations: one order, followed by
-    equally cheap ones that start with a different product over a summed label. ``inputs`` are the labels of the
-    operands, ``output`` those of the result.
+    """Return orders of pairwise products that evaluate an einsum in the fewest operations; ``inputs`` are the labels of
+    its operands, ``output`` those of its result.
+
+    After the first one come equally cheap orders that start with a different product over a summed label.
 
     Results are cached.
     """
@@ -342,15 +344,17 @@ TIE = 1.001
 def _orders(
     inputs: tuple[Labels, ...], output: Labels, sizes_of_labels: tuple[tuple[int, int], ...]
 ) -> tuple[Order, ...]:
-    """Return the best orders to multiply operands with the labels ``inputs`` to a result with the labels ``output``:
-    the cheapest one, then those of nearly equal cost that start with another product. ``sizes_of_labels`` has pairs
-    ``(label, size)``. The arguments are hashable, so that results can be cached.
+    """Return the best orders of pairwise products for an einsum with the operand labels ``inputs`` and the result
+    labels ``output``: the cheapest one, then those of (nearly) equal cost that start with another product over a summed
+    label.
+
+    ``sizes_of_labels`` has pairs ``(label, size)``. The arguments are hashable, so that results can be cached.
     """
     sizes = dict(sizes_of_labels)
 
     def order(path: Path) -> Order:
         """Return the contraction path ``path`` as an `Order`, with its number of multiplications and the labels of its
-        products. The operands are the enclosing function's ``inputs``.
+        products.
         """
         products = tuple([product for _, product in products_of_path(inputs, output, path)])
         return Order(path, operation_count(inputs, output, sizes, path), products)
@@ -390,8 +394,8 @@ def count_entries(labels: Iterable[int], sizes: Mapping[int, int]) -> int:
 
 
 def products_of_path(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
-    """Yield for each step of `path` the labels of the two operands that are multiplied, and the labels of their
-    product. The operands have the labels ``inputs``, the result of all steps ``output``.
+    """Yield ``(labels of the operands, labels of the product)`` for each multiplication of the contraction path `path`.
+    The operands have the labels ``inputs``, the final result ``output``.
     """
     known = list(inputs)
     counts = Counter(label for labels in (*inputs, output) for label in labels)

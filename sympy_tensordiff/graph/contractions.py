@@ -33,8 +33,8 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def is_view(node: Node) -> bool:
-    """Return whether `node` computes nothing but a number times one operand: it is a transpose, broadcast, diagonal or
-    multiple of it, or a constant tensor.
+    """Return whether `node` is a transpose, broadcast, diagonal or multiple of one operand, or a constant tensor, so
+    that it computes nothing but products with a number.
     """
     return node.view
 
@@ -214,8 +214,10 @@ class Contractions(Arithmetic):
         return self._node("inv", None, (matrix,), None, (), matrix.shape)
 
     def cofactor(self, order: int, matrix: Node) -> Node:
-        """Return the derivative of order `order` of ``det(matrix)`` with respect to the matrix: the determinant for 0,
-        the cofactor matrix for 1. Its axes are ``i1 j1 ... ik jk`` after those of a stack.
+        """Return the derivative of order `order` of ``det(matrix)`` with respect to `matrix`: for 0 the determinant,
+        for 1 the cofactor matrix. `matrix` may be a stack of matrices.
+
+        The axes of the result are ``i1 j1 ... ik jk`` after those of the stack.
 
         The matrices are in the last two axes; the others come first in the result. Order 0 is the determinant, 1 the
         transposed adjugate; all of them are polynomials in the entries, at singular matrices too.

@@ -119,9 +119,10 @@ class _SideJoiner:
     def as_punctured_sum(
         self, term: Node, shared: dict[int, tuple[int, ...]], taken: frozenset[int]
     ) -> PuncturedSum | None:
-        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`: a sum without the points at
-        which some forms are 0. None for other terms. `shared` maps numbers of indices to the variables that such sums
-        use; new ones are not in `taken`.
+        """Return `term`, a guard or a product with exactly one sum, as a `PuncturedSum`: a sum that leaves out the
+        points where some forms are 0. None for other terms.
+
+        `shared` maps numbers of indices to the variables that such sums use; new ones are not in `taken`.
 
         Sums with the same variables can be compared.
         """

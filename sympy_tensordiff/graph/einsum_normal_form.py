@@ -312,9 +312,8 @@ def _is_negative(exponents: Sequence[Node]) -> bool:
 def label_ranks(
     operands: Sequence[Operand], place: Mapping[Label, int], symmetric: Container[Node] = ()
 ) -> dict[Label, int]:
-    """Return a rank for each label, to sort labels in a way that does not depend on the order of `operands`. The labels
-    of the result come first, in the order of their positions `place`; the axes of matrices in `symmetric` are not
-    distinguished.
+    """Return a rank for each label of `operands`, by which labels can be sorted independently of the order of
+    `operands`. The labels of the result come first, in the order of their positions `place`.
 
     The axes of matrices in `symmetric` are not distinguished.
     """

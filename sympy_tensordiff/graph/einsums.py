@@ -105,8 +105,8 @@ class Recognition:
         return graph.mul([*scalars, product]) if scalars else product
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
-        """Name the labels of the einsum `product`, for printing, after the index variables that label the same operands
-        in ``operands``. An operand that simplification has changed gives no names.
+        """Record names for printing the labels of the einsum `product`: those of the index variables that label the
+        same operands in ``operands``. An operand that simplification has changed gives no names.
         """
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):
@@ -231,8 +231,8 @@ class Recognition:
         return [v for v in self.extents if isinstance(v, int) and v in used]
 
     def _common_axes(self, products: Sequence[LabelledOperands]) -> list[int]:
-        """Return the variables that label axes of the operands in `products`, each once. If a product is a single
-        tensor with all of these axes, its order of axes is preferred, so that it needs no transpose.
+        """Return the labels of the axes of all operands in `products`, each once. If a product is a single tensor with
+        all of these axes, return them in its order, so that it needs no transpose.
         """
         axes = self._used_axes([operand for product in products for operand in product])
         orders = [list(product[0][1]) for product in products if len(product) == 1]

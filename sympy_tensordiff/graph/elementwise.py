@@ -107,9 +107,8 @@ class Elementwise(Contractions):
         return self._node("add", None, args, args, (), shape)
 
     def _factor_out_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
-        """Return a sum of `pairs` (number, node) with what all terms share in front: ``(a + b).T`` for ``a.T + b.T``,
-        and ``c*(a + b)`` for ``c*a + c*b``. None if the terms are not all transposed, scaled or repeated in the same
-        way.
+        """Return the sum of `pairs`, each a number times a node, with a common number or transposition taken out:
+        ``c*(a + b)`` for ``c*a + c*b``, and ``(a + b).T`` for ``a.T + b.T``. None if the terms have none in common.
         """
         factor = pairs[0][0]
         if factor != 1 and all(c == factor for c, _ in pairs):

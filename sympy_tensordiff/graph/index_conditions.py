@@ -67,8 +67,9 @@ def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
 
 def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> Any:
     """Return ``condition`` with nonlinear relations between indices, such as ``i**2 < 9``, rewritten as combinations of
-    linear ones where possible. ``is_linear(expr)`` says whether an expression is linear in the indices; symbols in
-    ``integers`` count as integers.
+    linear ones where possible.
+
+    ``is_linear(expr)`` says whether an expression is linear in the indices; symbols in ``integers`` count as integers.
 
     >>> i, j = sympy.symbols("i j", integer=True)
     >>> def linear(expr): return expr.is_polynomial(i, j) and sympy.Poly(expr, i, j).total_degree() < 2
@@ -82,9 +83,10 @@ def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] 
 
 
 def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any]) -> dict[Any, Any]:
-    """Return a dictionary from nonlinear relations between indices in `condition`, such as ``i**2 < 9``, to equivalent
-    combinations of linear ones, the shortest first. ``is_linear(expr)`` tests a side of a relation; ``integers`` count
-    as indices. Relations without such a combination are left out.
+    """Return a dictionary from the nonlinear relations between indices in `condition`, such as ``i**2 < 9``, to
+    equivalent combinations of linear relations, if there are any; the shortest come first.
+
+    ``is_linear(expr)`` tests a side of a relation; symbols in ``integers`` count as indices.
     """
     given: dict[Any, Any] = {}
     for relation in (part for part in nodes_in([condition]) if isinstance(part, Relational)):
@@ -175,8 +177,8 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
 
 
 class _HeldRounding(sympy.Function):  # type: ignore[misc]
-    """A placeholder for a floor, ceiling or Mod that SymPy must not evaluate: ``_HeldRounding(Mod, a, b)``, where the
-    first argument is a symbol with the name, for ``Mod(a, b)``.
+    """A placeholder for a floor, ceiling or Mod, so that SymPy does not evaluate it: ``_HeldRounding(Mod, a, b)`` for
+    ``Mod(a, b)``. The first argument is a symbol with the name of the function.
 
     SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
     """
@@ -228,9 +230,7 @@ def _simplify_once(relation: Any, is_linear: Test) -> Any:
     strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
 
     def holds(value: Any) -> Any:
-        """Return the SymPy condition ``value > 0`` if ``strict``, a variable of the enclosing function, is true; else
-        ``value >= 0``.
-        """
+        """Return the SymPy condition ``value > 0`` if the relation is ``strict``, else ``value >= 0``."""
         return value > 0 if strict else value >= 0
 
     found = _split_extremum(difference, holds)
@@ -262,9 +262,8 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """Return the relation ``difference > 0`` (``>=`` if not `strict`) as bounds of ``f``, for a difference ``c - f**n``
-    or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences. ``is_linear`` tests an ``f`` that
-    need not be an integer.
+    """Return the relation ``difference > 0`` (``>=`` if not `strict`) solved for ``f`` if ``difference`` is ``c -
+    f**n`` or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences.
     """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()

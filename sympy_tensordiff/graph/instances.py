@@ -29,8 +29,8 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The functions by which `instances` tests whether a pattern and a node are equal. Index forms are equal if
-    ``form`` maps them to the same form, nodes if ``node`` does; ``moves`` yields variants of a substitution to try.
+    """The functions by which `instances` compares a pattern with a node: index forms are equal if ``form`` maps them to
+    the same form, nodes if ``node`` does so. ``moves`` yields variants of a substitution to try.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -75,7 +75,7 @@ def instances(
 
     def reads_the_same(substitution: Assignment) -> bool:
         """Return whether the node reads all entries that the body of the comprehension reads after ``substitution`` in
-        their indices. This quick test rejects most wrong substitutions. ``seen`` has the entries that the node reads.
+        their indices. This quick test rejects most wrong substitutions.
         """
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
@@ -136,9 +136,9 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield other ways to write the index forms `forms`: ``-a`` for ``a`` in ``a == 0`` or in a congruence, and ``-1 -
-    a`` and ``m - 1 - a``, which have the opposite sign, for the dividend of ``floor(a/m)``. `position` says in which of
-    these the forms occur.
+    """Yield other ways to write the index forms `forms` of a constraint or a floor: ``-a`` for the form of ``a == 0``
+    or a congruence, and forms of the opposite sign, ``-1 - a``, for the dividend of ``floor(a/m)``. `position` tells
+    which of these `forms` are from.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)
@@ -149,9 +149,8 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
 
 
 def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield ``(position, forms)`` for the index forms of the node `part` itself, not of its arguments. The position
-    says where they occur: the tensor that is read ("table" for a computed one), "index" for a number, or the kind of a
-    constraint.
+    """Yield ``(position, forms)`` for the index forms of the node `part` itself, not of its arguments. The position is
+    the tensor that is read ("table" for a computed one), "index" for a number, or the kind of a constraint.
     """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data

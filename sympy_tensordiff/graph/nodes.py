@@ -149,9 +149,11 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return the node of a sum, comprehension or other binder (`op`), whose bound variables have their final
-        numbers ``-(base + 1)``, ``-(base + 2)``, ... in `body` already. `data` are constraints or extents, `names` the
-        names of the variables for printing.
+        """Return the node of a sum, comprehension or other binder, with the kind `op`, in whose `body` the bound
+        variables already have their final numbers ``-(base + 1)``, ``-(base + 2)``, .... `data` are its constraints or
+        extents.
+
+        `names` are the names of the variables for printing.
         """
         count = len(names)
         key = (count, data) if base == body.height else (count, data, base)
@@ -221,8 +223,8 @@ class Graph(Elementwise):
         return self.opened_over(node, self.shared_variables(self.hints[node.id], taken, node.free))
 
     def shared_variables(self, names: Sequence[str], *taken: Container[int]) -> tuple[int, ...]:
-        """Return one variable for each of ``names``, none of which is in ``taken``. They are taken from one list, so
-        that repeated calls return the same variables where possible.
+        """Return one variable for each of ``names``, none of which is in ``taken``. Variables of earlier calls are used
+        again if possible.
         """
         variables: list[int] = []
         for name in names:

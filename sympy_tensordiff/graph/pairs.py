@@ -96,9 +96,8 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Update ``first``, a dictionary from products to the einsums that they compute completely, with the einsums in
-        ``parts`` whose products occur in the results of ``roots``. Other einsums can then begin with these products and
-        reuse them.
+        """Find einsums in ``parts`` that compute a product that ``roots`` contain, so that other einsums can begin with
+        it and reuse it. Add them to ``first``, a dictionary from products to the einsums that compute them completely.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -117,9 +116,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record in ``computed`` how often each product is used in the new graph below `roots`. Return True if all
-        einsums must be split again: a product seemed too expensive for multiplying out a sum, but is computed in any
-        case.
+        """Record in ``computed`` how often the new graph below `roots` uses each product. Return True if all einsums
+        must be split again, because a product is computed that seemed too expensive when a sum was to be multiplied
+        out.
         """
         if not self.rejected:
             return False
@@ -131,8 +130,8 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether the last pass computes `product` for another use as well, so that it costs nothing here: in
-        that pass it has several uses, or none in the current result.
+        """Return whether `product` is computed for another use as well, so that it costs nothing here: in the last pass
+        over the products, it had several uses, or none in the current result.
         """
         if product not in self.computed:
             return False
@@ -289,8 +288,8 @@ class _Pairing(TermProducts):
     def split_tensors(
         self, tensors: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> Recursion[Evaluation]:
-        """Split an einsum of `tensors` that sums over labels into products of two tensors, in the cheapest order.
-        Return ``(work, new node)``. ``output`` are the labels of the result, ``extents`` maps labels to extents.
+        """Split the einsum of `tensors` with the result labels ``output`` into products of two tensors, in the cheapest
+        order. Return ``(work, new node)`` with the number of operations. ``extents`` maps labels to extents.
 
         A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and a sum ``M`` may be
         multiplied out.
@@ -342,8 +341,8 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [tensors[-1]], output, extents)
 
     def order_with_small_products(self, orders: Sequence[Order], extents: Extents) -> Order:
-        """Return the first of `orders`, the orders of multiplication of a product. If it makes an array that grows
-        faster than all stored arrays, prefer the first order without such an array that takes exactly as much work.
+        """Return the first of `orders`, the orders in which a product can be multiplied. If it makes an array that
+        grows faster than all stored arrays, return the first equally cheap order that makes none, if there is one.
 
         Where ``A @ B`` is computed for a function, ``B @ A @ C`` is ``B @ (A @ C)`` with a result of its shape.
         """
@@ -375,8 +374,8 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return the order in `orders` that begins with a product which other einsums need too; of several, the one
-        that saves the most operations. None if there is none. Products larger than all other tensors do not count.
+        """Return the order in `orders` whose first product other einsums need, too; of several, the one that saves the
+        most operations. None if there is none. Products larger than all other tensors do not count.
         """
         best: tuple[int, Order] | None = None
         for order in orders:

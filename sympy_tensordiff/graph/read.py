@@ -186,9 +186,11 @@ class Reader(ConditionReader):
         return self._leaves[scan]
 
     def _read_scan(self, expr: Scan, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a scan (a loop over time), or a variable for its result if the reader treats scans as
-        variables. Raise `UnsupportedError` if the scan depends on an index bound around it, or if the public function
-        that was called does not support scans.
+        """Return the node of the scan ``expr``, a loop over time, or a variable for its result if the reader treats
+        scans as variables.
+
+        Raise `UnsupportedError` if the scan depends on an index bound around it, or if the public function that was
+        called does not support scans.
         """
         indices = [str(symbol) for symbol in bound_variables.keys() & expr.free_symbols]
         if indices:
@@ -225,8 +227,9 @@ class Reader(ConditionReader):
         return self.graph.scan(ScanData(scan, constants, self.affine(scan.length), forms, own), args)
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
-        """Bound the entries of integer tensors by the extents of the axes that they index. ``selections`` maps the name
-        of each tensor to ``(read, axis)``: for ``x[p[i]]``, ``{"p": (x[p[i]], 0)}``. All cached nodes are dropped.
+        """Record the bounds of integer tensors that are used as indices: their entries are less than the extents of the
+        axes that they index. ``selections`` maps names to ``(read, axis)``, as ``{"p": (x[p[i]], 0)}``. All cached
+        nodes are dropped.
         """
         self.selections.update(selections)
         self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})

@@ -17,8 +17,8 @@ _STORED = frozenset({"tensor", "inv", "scan"})
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products that only one sum uses, directly or through one another. They need not be computed if that
-    sum is multiplied out term by term.
+    """The sums and products in the terms of one sum that no other expression uses. They need not be computed if this
+    sum is multiplied out.
     """
 
     sums: Collection[Node]

@@ -144,8 +144,9 @@ class _Native(ExpressionWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, bound_symbols: BoundSymbols
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits of the SymPy sum of `body` for `node`, over `variables` in the range `rows`, outermost
-        first. An empty range ends exactly 1 before its start, since SymPy sums over other empty ranges are negative.
+        """Return the limits, outermost first, with which the sum `node` of `body` over `variables` in the range `rows`
+        is written for SymPy. They are such that an empty range ends exactly 1 before its start, since SymPy sums over
+        other empty ranges are negative.
         """
         group = self.merging.pop(node, [])
         group += variables

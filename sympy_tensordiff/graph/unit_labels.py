@@ -83,7 +83,7 @@ def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collectio
 
 
 def _diagonal(graph: Graph, product: Node, order: tuple[int, ...]) -> Node:
-    """Return the entries of `product` at which axes with equal numbers in `order` have equal indices: ``P[i, j, i]``
+    """Return the diagonal of `product` on which axes with equal numbers in `order` have equal indices: ``P[i, j, i]``
     for ``(0, 1, 0)``. The result has one axis for each different number, in order of first occurrence.
     """
     number, core = graph.split_view(product)

@@ -156,8 +156,8 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, bound_symbols: BoundSymbols) -> tuple[int, int]:
-        """Return the term of `form`, as ``(variable, coefficient)``, that stands alone on the left when a constraint is
-        printed: that of the outermost bound index, else of a free index, else of a size.
+        """Return the term of `form`, as ``(variable, coefficient)``, that is printed alone on the left of a constraint:
+        that of the outermost bound index, else of a free index, else of a size.
         """
         bound, limits = {v: n for n, (v, _) in enumerate(bound_symbols)}, self.reader.limits
 
@@ -194,9 +194,11 @@ class Forms:
         return found, rest.constant
 
     def equation(self, row: Constraint, bound_symbols: BoundSymbols) -> tuple[Any, Any]:
-        """Return ``(left, right)``, the sides of the equation ``row`` as SymPy expressions, with its leading term alone
-        on the left: ``Eq(i, n - j)``. The other terms with the sign of the leading term stay on the left, too, if the
-        terms of opposite sign are not only sizes: ``Eq(i + j, k)``.
+        """Return ``(left, right)``, the two sides of the equation ``row`` as SymPy expressions for printing, with the
+        leading term alone on the left: ``Eq(i, n - j)``.
+
+        Other terms with the sign of the leading term stay on the left, too, if the terms of opposite sign are not only
+        sizes: ``Eq(i + j, k)``.
         """
         (lead, *others), constant = self.terms(row.form, bound_symbols)
         sign = 1 if lead[0] > 0 else -1

@@ -169,9 +169,10 @@ def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
 
 
 def _with_deltas(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[WrittenOperand]]:
-    """Return output labels without repetitions, and the unit tensors that replace the repetitions: ``(i, i)`` becomes
-    ``(i, j)`` with the operand ``delta[i, j]``, where ``j`` is a new, negative label. ``extents[label]`` is a label's
-    extent. Labels ``(i, k, i, k)`` get one unit tensor.
+    """Replace repeated labels in ``output`` by new, negative labels and unit tensors. Return ``(new labels, unit
+    tensors)``: ``(i, i)`` becomes ``(i, j)`` with the operand ``delta[i, j]``.
+
+    ``extents[label]`` is a label's extent. Labels ``(i, k, i, k)`` get one unit tensor.
     """
     new: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -202,9 +203,7 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], name
     letters |= {label: next(free) for label in order if label not in letters}
 
     def as_letters(labels: Sequence[int]) -> str:
-        """Return labels as a string: for each label its letter in ``letters``, the dictionary of the enclosing
-        function.
-        """
+        """Return the subscripts of an operand, as ``ij``, for its labels: one letter for each."""
         return "".join(letters[label] for label in labels)
 
     return ",".join(map(as_letters, inputs)) + "->" + as_letters(output)

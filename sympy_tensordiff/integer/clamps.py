@@ -41,8 +41,10 @@ def split_first_clamp(
     names: Sequence[str], variables: frozenset[int], rows: Rows
 ) -> list[tuple[Rows, dict[Variable, Affine]]] | None:
     """Split the constraints ``rows`` into disjoint cases by the first maximum or minimum that contains one of
-    ``variables``: ``max(0, i)`` gives ``i >= 0`` and ``i < 0``. Return ``[(constraints, {maximum: value}), ...]``; None
-    if there is no maximum. ``names`` are used in error messages.
+    ``variables``: ``max(0, i)`` gives the cases ``i >= 0`` and ``i < 0``. Return a list of pairs ``(constraints,
+    {maximum: value})``; None if there is no maximum.
+
+    ``names`` are used in error messages.
 
     An error is raised if there are too many maxima.
 

@@ -176,8 +176,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return a sort key for a form that is written as ``rest + extremum``, by which short notations come first: the
-    number of all terms, then the number of those in the rest.
+    """Return a sort key for ``written``, a form as a pair of a rest and an extremum that is added to it, which puts
+    short notations first. It consists of the number of all terms and the number of those in the rest.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """

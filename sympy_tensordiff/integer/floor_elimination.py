@@ -72,9 +72,10 @@ def rows_without_quotients(rows: Sequence[Constraint], loops: frozenset[Variable
 def system_without_quotients(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return ``rows`` with floors that contain ``variable`` rewritten as inequalities, so that the bounds of a loop
-    over ``variable`` can be read from them. Raise LoopBoundError if a floor cannot be rewritten. ``known`` are
-    constraints that hold.
+    """Return the constraints ``rows`` with floors of ``variable`` rewritten as inequalities, from which the bounds of a
+    loop over ``variable`` can be read. Raise `LoopBoundError` if that is impossible.
+
+    ``known`` are constraints that hold.
     """
     result: list[Constraint] = []
     for row in rows:
@@ -95,8 +96,8 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a constraint that bounds the innermost of ``variables`` in ``row``: the row itself, or a weaker constraint
-    in which that variable is in no floor. None if neither is a bound.
+    """Return a constraint implied by ``row`` that bounds the innermost of ``variables`` in it: the row itself or, if
+    floors prevent that, a weaker constraint without floors of that variable. None if there is none.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
@@ -110,7 +111,7 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
 
 
 def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return the constraints among ``rows`` that are linear in ``variables``; the others are dropped. Floors of the
+    """Return constraints that are linear in ``variables`` from ``rows``; other ones are dropped. Floors of the
     variables are first rewritten as inequalities where that is possible.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
@@ -248,8 +249,8 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Return bounds on the ``outer`` loop variables that follow from ``rows`` when ``variable`` is eliminated, also
-    where a symbol multiplies it: ``r >= M*i`` and ``i >= s`` give ``r >= M*s``, if ``known`` implies that ``M`` is
+    """Eliminate ``variable`` from the constraints ``rows`` and return the bounds on the ``outer`` loop variables that
+    follow, where symbols multiply it: ``r >= M*i`` and ``i >= s`` give ``r >= M*s``, if ``known`` implies that ``M`` is
     positive.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]

@@ -63,9 +63,10 @@ def eliminate(rows: Iterable[Constraint], variable: Variable) -> tuple[Constrain
 def project(
     rows: Iterable[Constraint], drop: Iterable[Variable], facts: Sequence[Constraint] = (), max_rows: int | None = None
 ) -> tuple[Constraint, ...] | None:
-    """Return the constraints without the variables in ``drop`` that ``rows`` imply. Those that ``facts`` and the others
-    imply may be left out; if more than ``max_rows`` remain, only the simplest are returned. None if ``rows`` contradict
-    each other.
+    """Return constraints without the variables in ``drop`` that the constraints ``rows`` imply: their projection on the
+    other variables. None if ``rows`` contradict each other.
+
+    Constraints that ``facts`` and the others imply may be left out.
 
     Law: as `eliminate`, for all variables together. Before the number of rows grows, and after it has grown, rows
     implied by the others and by ``facts`` (which must not contain the variables) are removed, so that it stays near
@@ -191,8 +192,8 @@ def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> N
 def constraints_on_union(
     systems: Sequence[Sequence[Constraint]], variables: Iterable[Variable]
 ) -> tuple[Constraint, ...]:
-    """Return constraints that hold wherever one of ``systems`` does: those that all systems have, and for each of
-    ``variables`` the weakest of its bounds in them.
+    """Return constraints that hold at all points of the union of ``systems``, each a list of constraints: those that
+    all systems have, and for each of ``variables`` the weakest of its bounds in them.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
 

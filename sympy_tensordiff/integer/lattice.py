@@ -105,8 +105,9 @@ class _Reduction:
         return next((j for j, entry in enumerate(row) if entry), self.width)
 
     def _must_swap(self, k: int) -> bool:
-        """Return whether rows ``k - 1`` and ``k`` must be exchanged. Rows are ordered by their leading columns, as in
-        the echelon form; if both rows are 0, LLL's condition decides, which makes the transform short.
+        """Return whether rows ``k - 1`` and ``k`` of the matrix must be exchanged: rows are sorted by their leading
+        columns, as in the echelon form, and zero rows by the condition of the LLL algorithm, which makes the transform
+        short.
         """
         before, here = self.lead[k - 1], self.lead[k]
         if before < self.width:

@@ -66,9 +66,10 @@ def bounds(
     *,
     multiples: bool = False,
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return ``(loop bounds, guards)``: a loop nest over the points of `rows`, with the loops over `variables`,
-    outermost first, and the constraints without these variables. With `multiples`, rows that multiply an inner variable
-    by a symbol also bound outer loops.
+    """Return ``(loop bounds, guards)``: a loop nest over the integer points of the constraints `rows`, with loops over
+    `variables`, outermost first, and guards for the constraints that contain none of these variables.
+
+    With `multiples`, rows that multiply an inner variable by a symbol also bound outer loops.
 
     Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, if the
     returned rows hold. The innermost rows make it exact; the projections on the outer variables
@@ -194,8 +195,8 @@ def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Vari
 
 
 def _innermost_selector(row: Constraint, variables: Sequence[Variable]) -> Variable | None:
-    """Return the innermost of the loop ``variables`` in `row`, if it occurs in the index of a tensor entry, as ``j`` in
-    ``i <= p[j]``; else None.
+    """Return the innermost of the loop ``variables`` that occur in the constraint `row` if it is used there as an index
+    of a tensor entry, as ``j`` in ``i <= p[j]``; else None. ``variables`` are in order, outermost first.
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None

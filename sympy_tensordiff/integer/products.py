@@ -38,7 +38,7 @@ class IndexProduct(Compound):
         return tuple(map(Affine.variable, self.factors))
 
     def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
-        """Return the product of the factors with variables replaced by ``mapping``; None if no factor changes."""
+        """Return the product with variables in its factors replaced as ``mapping`` says; None if no factor changes."""
         forms = [form.substitute(mapping) for form in self.forms()]
         if all(form.terms == ((f, 1),) and not form.constant for form, f in zip(forms, self.factors, strict=True)):
             return None
@@ -201,8 +201,8 @@ def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
 
 
 def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
-    """Return the multiples of ``divisor`` that cancel a term of ``form`` when added to it, in polynomial division:
-    ``-term/lead`` for each term that is divisible by the leading term ``lead`` of ``divisor``.
+    """Return the multiples of ``divisor`` that cancel a term of ``form`` when added to it (a step of polynomial
+    division): factors ``-term/lead`` for the terms that are divisible by ``lead``, the leading term of ``divisor``.
     """
     if divisor.is_constant:
         constant = divisor.constant
@@ -265,7 +265,7 @@ def quotients_in(form: Affine) -> list[Quotient | SymbolicQuotient]:
 
 
 def factors_of_products(forms: Iterable[Affine]) -> list[Variable]:
-    """Return the variables that are factors of nonlinear terms such as ``N*M`` in ``forms``, each once. Factors that
+    """Return the variables that occur as factors of products, such as ``N*M``, in ``forms``, each once. Factors that
     are floors or other compounds are left out.
 
     In products of sizes such as ``N*M`` all of them are positive.
@@ -308,7 +308,7 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Return whether ``form >= 0`` is a nonnegative lower bound of one variable, like ``v >= 0`` or ``v >= 1``: the
-    form has a single term, which is positive, and no positive constant.
+    """Return whether ``form >= 0`` says that one variable is at least 0 or another number that is not negative, like
+    ``v >= 0`` or ``v >= 1``: the form has a single term, which is positive, and no positive constant.
     """
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

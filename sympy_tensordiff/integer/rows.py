@@ -128,8 +128,8 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 
 
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
-    """Return the rows that contain one of ``variables``, share a variable with another returned row, or contain nothing
-    but ``sizes``. A common variable that is in ``sizes`` does not count.
+    """Return the ``rows`` that are connected to ``variables`` by common variables, directly or through other rows.
+    Variables in ``sizes`` do not connect; rows that contain only these are included.
     """
     known = set(variables - sizes)
     others = [row.form.atoms() - sizes for row in rows]

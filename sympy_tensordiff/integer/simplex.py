@@ -60,9 +60,10 @@ class Dictionary:
         return work._descend(stop_at)
 
     def without(self, row: int, stop_at: int) -> tuple[Fraction | None, Dictionary]:
-        """Return ``(value, dictionary)`` for the test whether inequality ``row`` is redundant: the least value of its
-        form under the other inequalities (None if unbounded below), and the simplex dictionary without it. It is
-        redundant if the value is not negative. The search stops at a value of at most ``stop_at``.
+        """Test whether inequality number ``row`` is redundant. Return ``(value, dictionary)``: the least value of its
+        form under the other inequalities (None if unbounded below), and the simplex dictionary without it.
+
+        It is redundant if the value is not negative. The search stops at a value of at most ``stop_at``.
 
         >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
         >>> value, rest = strip.without(2, -1)
@@ -118,8 +119,8 @@ class Dictionary:
             self.rows[r] = [0] * e + [signs[e]] + [0] * (size - 1 - e) + [shifts[e], 1]
 
     def _make_free_variables_basic(self) -> None:
-        """Pivot each variable into the basis, by the row with the fewest entries that contains it. A variable that no
-        row contains stays a column.
+        """Exchange the variables with rows of the simplex dictionary, so that they are basic: each by the row with the
+        fewest entries that contains it. A variable that no row contains stays a column.
         """
         for e in range(self.size):
             if self.columns[e] == e:

@@ -154,8 +154,8 @@ class _DiagonalForm(NamedTuple):
     kernel: Rows
 
     def shorten(self) -> None:
-        """Make the vectors in ``left`` and ``right`` short and the diagonal factors positive, in place. The vectors
-        still diagonalise the matrix.
+        """Make the vectors in the transformation matrices ``left`` and ``right`` short and the diagonal factors
+        positive, in place. The vectors still diagonalise the matrix.
         """
         left, factors, right, cokernel, kernel = self
         for i, factor in enumerate(factors):

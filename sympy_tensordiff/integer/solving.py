@@ -45,8 +45,9 @@ MAX_RESIDUES = 16
 
 
 def solve_equations(names: VariableNames, variables: Sequence[int], rows: Iterable[Constraint]) -> Solution | None:
-    """Solve all equations and congruences in ``rows`` for ``variables`` over the integers. Return a `Solution`:
+    """Solve the equations and congruences in ``rows`` for ``variables`` over the integers. Return a `Solution` with the
     remaining variables, the values of the others, and the remaining constraints; None if there is no solution.
+
     ``names`` makes new variables for the free ones.
 
     The remaining variables are those to sum over, new ones among them. Of the constraints, only inequalities contain a
@@ -155,9 +156,10 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Return the constraint ``row`` in terms of the quotient ``t = floor(p/M)``: a bound ``p >= M*s`` (or ``p < M*s``)
-    becomes one of ``t``; a bound of ``p`` by a number is kept, followed by the bound of ``t`` that it implies. Return
-    other rows unchanged.
+    """Rewrite ``row``, a bound ``p >= M*s`` or ``p < M*s``, as a bound of the quotient ``t = floor(p/M)``. Return the
+    new constraints; other rows are returned unchanged.
+
+    A bound of ``p`` by a number is kept, followed by the bound of ``t`` that it implies.
     """
     divisor = Affine.of(floor.divisor)
     for sign, shift in ((1, 0), (-1, 1)) if row.kind == "ge" else ():
@@ -267,8 +269,9 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Return the integer solutions ``values + kernel*z`` of equations as new ``(values, kernel)``, so that loops over z
-    begin near 0: the new ``values`` are short, and some vectors of the kernel are negated.
+    """Choose other representatives for the integer solutions ``values + kernel*z`` of equations, so that loops over z
+    begin near 0. Return them as ``(values, kernel)``: the new values are short, and some vectors of the kernel are
+    negated.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.

@@ -351,8 +351,8 @@ def system(rows: tuple[Constraint, ...], also: tuple[Compound, ...] = ()) -> Sys
 
 
 def _rounding_cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Constraint, ...]]) -> list[Affine]:
-    """Return inequalities, as forms that are not negative, that follow by rounding from ``forms`` and the definitions
-    of floors in ``defined``: ``p <= 2*q + 1`` gives ``floor(p/2) <= q``.
+    """Return inequalities that follow by rounding from inequalities ``forms`` and the definitions of floors in
+    ``defined``: ``p <= 2*q + 1`` gives ``floor(p/2) <= q``. All are given as forms that are not negative.
 
     ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
     """

@@ -122,9 +122,11 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Solve two constraints ``l <= c*v <= h`` in `rows` with at most one solution ``v``, because ``h - l < c``. Return
-    ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere; None without such
-    constraints. `facts` are known.
+    """Solve constraints ``l <= c*v <= h`` in `rows` for ``v`` if there is at most one solution, because ``h - l < c``.
+    Return ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere. None if there are
+    none.
+
+    `facts` are known constraints.
     """
     by_coefficient: dict[Affine, list[Affine]] = {}
     for row in rows:
@@ -175,8 +177,8 @@ def _is_unique(v: int, variables: Sequence[int], rows: Sequence[Constraint]) -> 
 
 
 def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) -> UniqueValue | None:
-    """Return ``({variable: value}, guards)`` for one of ``variables`` that an equation like ``n*i == p`` in ``rows``
-    determines; the guard says that p is a multiple of n. None without such an equation.
+    """Return ``({variable: value}, guards)`` for one of ``variables`` that an equation in ``rows`` determines: ``i =
+    p/n`` for ``n*i == p``, with the guard that p is a multiple of n. None without such an equation.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
     between 0 and ``M - 1`` is removed from the dividend: ``M*v == p - j`` gives ``floor(p/M)``.
@@ -338,8 +340,8 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
 def _variables_from_columns(
     solved: System, variables: Sequence[Variable], columns: Sequence[int]
 ) -> dict[Variable, int]:
-    """Return a dictionary from ``variables`` to their values at a point of the system ``solved``: the point at which
-    the columns, its independent variables, have the values ``columns``. A variable that no constraint contains is 0.
+    """Return a dictionary from ``variables`` to their values at the point of the solved system where its independent
+    variables, the columns, have the values ``columns``. A variable that no constraint contains is 0.
     """
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}

@@ -79,8 +79,8 @@ def read_number(node: Tree) -> Any:
 
 
 class NumberFacts(NamedTuple):
-    """The known properties of the numbers in a scalar expression: whether all are finite and real, and how long they
-    are.
+    """Facts about the numbers in a scalar expression: its value, the length of its longest number, and whether all
+    numbers are finite and real.
 
     ``value`` is its value in float64, or None if it is not a number; ``bits`` the length of its longest number;
     ``is_real`` whether all numbers are finite, real and in the range of a double.
@@ -131,8 +131,10 @@ class NumberChecks:
         return scalar
 
     def join_checked(self, function: Callable[..., Any], operands: list[Any]) -> Any:
-        """Return ``function(operands)``, the sum or product of a list. If its numbers may become too long, the operands
-        are joined pair by pair; raise `NumberError` if a pair gives a number that is too long.
+        """Return ``function(operands)``, the sum or product of a list of numbers or expressions. Raise `NumberError` if
+        a number in the result is too long.
+
+        If that may happen, the operands are joined pair by pair.
         """
         while sum(self.facts_of(operand).bits for operand in operands) > MAX_BITS and len(operands) > 1:
             pairs = [operands[first : first + 2] for first in range(0, len(operands), 2)]

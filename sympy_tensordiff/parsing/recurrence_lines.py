@@ -113,8 +113,8 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names that one loop must compute together, in the order of the lines: `name`, and each state such
-        that it depends on `name` and `name` on it.
+        """Return the names that the loop for the recurrence of `name` must compute together, in the order of the lines:
+        `name`, and each state that depends on `name` and on which `name` depends.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
         return [one for one in self.steps if one == name or one in both]
@@ -309,9 +309,11 @@ class Lines:
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Parse `text` outside of the lines for one time step: a state without a time is the tensor of its values at
-        all times, and a state at its last time is its last value. ``rest`` are the indices of the entry that the text
-        defines (None: none), and ``letter`` is the name of a time variable in it.
+        """Parse `text`, an expression outside of the lines for one time step. In it, a state without a time is the
+        tensor of its values at all times, and a state at its last time is its last value.
+
+        ``rest`` are the indices of the entry that the text defines (None: none); ``letter`` is the name of a time
+        variable in it.
         """
 
         def replaced(match: re.Match[str]) -> str:
@@ -351,9 +353,11 @@ class Lines:
         return known[0]
 
     def scan(self, kind: str, name: str, value: Any, more: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
-        """Return a scan: it runs the recurrence that defines `name`, and computes `value` in each step. Its result is
-        all of these values, the last one or their sum (``kind`` "stack", "last" or "sum"). ``more`` maps names to
-        further pairs of a row variable and its sequence.
+        """Return a scan (loop over time) of the recurrence that defines `name`, in which each step computes `value`.
+        Its result is all of these values stacked, the last one, or their sum, as ``kind`` says: "stack", "last" or
+        "sum".
+
+        ``more`` maps names to further pairs of a row variable and its sequence.
         """
         values, variables, initial, rows, _, is_reversed = self.recurrence(name)
         needed = needed_states([(variables[one], values[one]) for one in variables], [value])

@@ -99,9 +99,8 @@ class RecurrenceText:
         return ParsedExpression(self.tensors, expression, tuple(self.tensors[name] for name in names))
 
     def expression(self, text: str, left: str | None = None, letter: str = "") -> Any:
-        """Return the expression of `text`, which may contain recurrences in parentheses. ``left`` has the indices of
-        the entry that the text defines (index notation), ``letter`` is the name of a time variable that may occur in
-        it.
+        """Parse `text`, which may contain recurrences in parentheses, and return its expression. ``left`` are the
+        indices of the entry that the text defines (in index notation), ``letter`` is the name of a time variable in it.
         """
         while found := re.search(self.notation.where, text):
             start, stop = group_around(text, found.start(), self.notation.is_latex)
@@ -128,9 +127,11 @@ class RecurrenceText:
     def read(
         self, text: str, left: str | None = None, stacked_values: Mapping[str, Any] | None = None, letter: str = ""
     ) -> Any:
-        """Parse `text`, a formula without recurrences, and return its expression. ``left`` has the indices of the entry
-        that it defines, as "i" for ``y[i] = ...``. ``stacked_values`` maps names defined by recurrences to the tensors
-        of their values at all times; ``letter`` is the time variable.
+        """Parse `text`, a formula without recurrences, and return its expression. ``left`` are the indices of the entry
+        that the formula defines, such as "i" for ``y[i] = ...``.
+
+        ``stacked_values`` maps names defined by recurrences to the tensors of their values at all times; ``letter`` is
+        the time variable.
         """
         known = {**self.tensors, **self.places, **(stacked_values or {})}
         alone = re.sub(r"\\mathrm|[\\{}() ]|left|right", "", text)

@@ -376,8 +376,10 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return ``expr``, such as ``1/sqrt(s)`` for ``s != 0`` and else 0, written by ``sign`` instead of cases:
-    ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Derivatives of roots have this form. None for any other `Piecewise`.
+    """Return ``expr``, a root in a denominator with the value 0 at 0, without cases: for ``1/sqrt(s)`` if ``s != 0``,
+    else 0, return ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. None for any other `Piecewise`.
+
+    Derivatives of roots have this form.
     """
     (first, condition), (second, _) = expr.args[0], expr.args[-1]
     if len(expr.args) != 2 or second != 0 or not isinstance(condition, sympy.Ne) or condition.rhs != 0:

@@ -158,8 +158,8 @@ def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.ob
 
 
 def _coefficients(number: Number, level: int) -> list[tuple[tuple[int, ...], Number]]:
-    """Return a pair ``(index, derivative)`` for each mixed derivative of the highest order that a dual number contains;
-    [] if it contains none. ``level`` is the depth to which dual numbers are nested.
+    """Return the mixed derivatives of the highest order in a dual number, as pairs ``(index, derivative)``; [] if it
+    contains none. ``level`` is the depth to which dual numbers are nested.
     """
     if level == 0:
         return [((), number)]

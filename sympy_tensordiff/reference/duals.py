@@ -122,9 +122,10 @@ def apply_chain_rule(
 def _finite_slope(
     slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
 ) -> Number:
-    """Return ``slope(n, inner)``, the partial derivative of a function with respect to argument ``n`` at the values
-    ``inner``. If it is infinite, return 0 instead, provided that the dual number ``argument`` has no derivatives and
-    the function's value ``result`` is finite.
+    """Return the partial derivative ``slope(n, inner)`` of a function with respect to argument ``n`` at the values
+    ``inner``; if it is infinite, but does not matter, return 0.
+
+    It does not matter if the dual number ``argument`` has no derivatives and the function's value ``result`` is finite.
     """
     try:
         factor = slope(n, inner)
@@ -204,8 +205,8 @@ def _unary_function(compute: _Function, slope: _Function) -> _Function:
     """
 
     def function(number: Number) -> Number:
-        """Return the value at ``number`` of the scalar function that the enclosing function defines: ``compute`` gives
-        its value, ``slope`` its derivative. For a `Dual`, return the value with its derivatives, by the chain rule.
+        """Return the value at ``number`` of a scalar function whose derivative is known. For a `Dual`, a number with
+        derivatives, the result is a `Dual` too: the value with its derivatives, by the chain rule.
         """
         if isinstance(number, Dual):
             return apply_chain_rule((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))

@@ -244,8 +244,8 @@ def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
     memo: dict[tuple[Any, ...], Any] = {}
 
     def from_cache(env: SymbolValues, *position: tuple[int, ...]) -> Any:
-        """Return the result of ``compute``, which the enclosing function gets, at ``position`` for the symbol values
-        ``env``. The result is stored in ``memo`` and found there for equal arguments.
+        """Return the value of a compiled expression at the index ``position`` for the symbol values ``env``, from the
+        cache if it was computed before.
         """
         key = (*position, *[env.get(symbol) for symbol in free_symbols])
         if key not in memo:

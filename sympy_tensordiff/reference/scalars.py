@@ -95,8 +95,9 @@ def _depends_on_indices_only(condition: Basic) -> bool:
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: SymbolValues) -> bool:
-    """Return whether some condition has the truth value ``decisive`` at the values ``env`` of symbols; it then decides
-    an "and" or "or". If none has, raise the first out-of-bounds error that occurred.
+    """Return whether any of the ``conditions`` has the truth value ``decisive`` for the values ``env`` of symbols; one
+    that is True decides an "or", one that is False an "and". If none has, raise the first out-of-bounds error that
+    occurred.
     """
     error_of_read = None
     for condition in conditions:

@@ -217,9 +217,9 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` into cases by its outermost guards, together with the loop conditions `tests`. For each case,
-        yield the reads of integer tensors in its conditions, and then ``(case, context)``: the guarded node, and the
-        context `around` with these conditions added.
+        """Split `node` by its outermost guards into cases. For each case, yield the reads of integer tensors in its
+        conditions, and then ``(case, context)``: the guarded node, and the context `around` with these conditions
+        added.
 
         `tests` are constraints of the loops around `node` that are tested together with the conditions.
 
@@ -294,7 +294,9 @@ class _Check:
         self.facts = facts
 
     def run(self, roots: Sequence[Node]) -> None:
-        """Raise `OutOfShapeError` if a read below `roots` that is always evaluated is out of bounds for every size.
+        """Check the reads of tensor entries below `roots`: raise `OutOfShapeError` for a read that is always evaluated
+        and is out of bounds for every size.
+
         Only the first ``MAX_UNPROVEN_READS`` reads that are not proved in bounds are checked.
         """
         found = Accesses(self.graph, self.facts, conditional=False).unproven(roots)

@@ -275,8 +275,8 @@ def _terms(node: Node, inside: set[Node]) -> list[tuple[Number, Node]]:
 
 
 def _nodes_to_merge(graph: Graph, nodes: Sequence[Node], uses: Uses) -> set[Node]:
-    """Return the products to merge into a product in `nodes` that contains them, and the sums to merge into a sum in
-    `nodes`. Each of them has only this one use; `uses` counts the uses of nodes.
+    """Return the products and sums in `nodes` that should be merged into the product or sum that contains them. Each of
+    them has only this one use; `uses` counts the uses of nodes.
     """
     inside: set[Node] = set()
     weights: dict[Node, tuple[int, int]] = {}

@@ -164,9 +164,11 @@ class _Tighten:
         return self.graph.truth(False) if is_implied(Constraint("ge", -difference - 1), facts) else node
 
     def read_through(self, node: Node, read: Node) -> Node:
-        """Return the entry that `read` copies: ``x[i, j]``, if `read` is the entry ``[j, i]`` of a comprehension over
-        (a, b) with the body ``x[b, a]``. Return `read` itself if the comprehension does not just copy entries or
-        numbers, or if the user wrote it. `node` is `read` before it was simplified.
+        """Return the entry that `read` copies from another tensor: ``x[i, j]`` if `read` is the entry ``[j, i]`` of a
+        comprehension that only transposes ``x``. Return `read` itself if there is none, or if the user wrote the
+        comprehension.
+
+        `node` is `read` before it was simplified.
         """
         table = read.args[0]
         if self.written is None or node.args[0] in self.written or table.op != "comprehension":
@@ -182,8 +184,8 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Rows) -> Recursion[Node]:
-        """Return `node`, a product, maximum or minimum over a range, with tighter bounds, in which each index is
-        bounded by outer indices only, and with its body simplified by them.
+        """Simplify `node`, a product, maximum or minimum over a range: give it tighter bounds, in which each index is
+        bounded by outer indices only, and simplify its body by them.
         """
         graph = self.graph
         variables, rows, body = graph.open_shared(node, atoms_in(facts))

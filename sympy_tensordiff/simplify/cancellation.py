@@ -138,8 +138,9 @@ def without_cancellation(
     graph: Graph, roots: Sequence[Node], arrays: Sequence[Node] = (), products: Mapping[Node, Node] = _NONE
 ) -> list[Node]:
     """Return the formulas `roots` with differences of nearly equal numbers, such as ``exp(u) - 1``, replaced by forms
-    that lose no digits. `arrays` are the tensors that store the first of the roots; `products` maps other stored
-    tensors to their formulas.
+    that lose no digits, such as ``expm1(u)``.
+
+    `arrays` are the tensors that store the first of the roots; `products` maps other stored tensors to their formulas.
 
     The rules look into reads of both.
     """
@@ -229,8 +230,8 @@ class _Rewriter:
         return found
 
     def inner_form(self, node: Node) -> Node:
-        """Return the scalar `node` rewritten by the rules against cancellation. If none applies, they are tried again
-        after each entry ``T[i]`` that it reads is replaced by the formula of that entry.
+        """Return the scalar `node` rewritten by the rules against cancellation. If none applies, try again with the
+        formulas of the tensor entries ``T[i]`` that it reads in their places.
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)
@@ -243,8 +244,10 @@ class _Rewriter:
         return self.inner_forms[node]
 
     def may_apply(self, node: Node) -> bool:
-        """Return whether a rule against cancellation may apply to `node` (a quick test). It is False only for a product
-        in which, entries that it reads included, no function has a rule for products and no addition contains a number.
+        """Return whether a rule against cancellation may apply to `node`, by a quick test. It is False for products
+        that contain neither a function with a rule for products nor an addition with a number.
+
+        Formulas of the entries that the product reads are examined, too.
         """
         return node.op != "mul" or self.has_parts_of_products(node)
 
@@ -305,8 +308,8 @@ class _Rewriter:
         return self.bounded_quotients[array]
 
     def without_parentheses(self, node: Node) -> Node:
-        """Return a sum with multiples of inner sums multiplied out: ``a + 2*(b - c)`` as ``a + 2*b - 2*c``. Other nodes
-        are unchanged.
+        """Multiply out the multiples of inner sums in the sum `node`, and return the result: ``a + 2*(b - c)`` becomes
+        ``a + 2*b - 2*c``. Other nodes are unchanged.
         """
         if node.op != "add":
             return node
@@ -455,8 +458,8 @@ class _Rewriter:
         return None if found is whole or _calls(found) > _calls(node) + 1 else found
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return the addition `node` with three of its `terms` that add up to ``c*log(cosh(u))``, ``c*softplus(2*u) -
-        c*u - c*log(2)``, replaced by a form that is accurate near 0, too; None without such terms.
+        """Replace three `terms` of the addition `node` that add up to ``c*log(cosh(u))``, which are ``c*softplus(2*u) -
+        c*u - c*log(2)``, by a form that is also accurate near ``u = 0``. Return None if there are no such terms.
 
         With ``m = min(abs(u), 30)`` it is ``abs(u) - m + log(cosh(m))``, and ``cosh(m) - 1`` is
         ``expm1(m)**2/(2*exp(m))``.
@@ -635,8 +638,9 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def close_logarithms(self, one: Node, other: Node) -> Node | None:
-        """Return ``one - other`` in a form that is accurate for nearly equal values. Both must be logarithms such as
-        ``log(k + c*u**2)`` that an earlier rule has rewritten to avoid overflow; None for other nodes.
+        """Return ``one - other``, the difference of two logarithms such as ``log(k + c*u**2)``, in a form that is
+        accurate for nearly equal values. None unless both are logarithms in the form that an earlier rule gives them
+        against overflow.
         """
         if one not in self.written_logarithms or other not in self.written_logarithms:
             return None
@@ -726,7 +730,7 @@ class _Rewriter:
         graph = self.graph
 
         def difference_of_values(function: Any, sign: int) -> Node:
-            """Return ``function(sign*u) - function(sign*v)`` for the enclosing function's ``u`` and ``v``."""
+            """Return the node ``function(sign*u) - function(sign*v)``."""
             one, other = (graph.call(function, (graph.scale(sign, at),)) for at in (u, v))
             return graph.add((one, graph.neg(other)))
 
@@ -889,8 +893,8 @@ _IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.lo
 
 
 def _functions_of_factors(graph: Graph, addition: Node) -> set[Any]:
-    """Return the functions that occur as factors, or as bases of powers that are factors, in the terms of ``addition``:
-    exp and sin for ``2*exp(u) + sin(v)**2``.
+    """Return the functions that are factors, or bases of factors that are powers, in the terms of ``addition``: exp and
+    sin for ``2*exp(u) + sin(v)**2``.
     """
     factors = [part for term in addition.args for part in graph.factors(term)]
     bases = [part.args[0] if part.op == "pow" else part for part in factors]
@@ -939,7 +943,9 @@ def _is_positive_power(node: Node) -> bool:
 
 
 def _is_multiple(node: Node) -> bool:
-    """Return whether `node` is a number times one array entry. The rules need not examine such a product."""
+    """Return whether `node` is a number times one array entry: a product that the rules against cancellation need not
+    examine.
+    """
     return node.op == "mul" and len(node.args) == 2 and node.args[0].op == "const" and node.args[1].op == "read"
 
 

@@ -50,9 +50,11 @@ class Signed(NamedTuple):
 def with_canonical_signs(
     graph: Graph, nodes: Sequence[Node], *, for_readers: bool = True, mixed: bool = False
 ) -> list[Node]:
-    """Return `nodes` in which ``a - b`` and ``b - a`` are multiples of one node, so that it is computed once. With
-    ``for_readers``, common divisors are taken out, too. Operations on whole tensors are unchanged; scalar expressions
-    that read entries of them are rewritten only if ``mixed``.
+    """Rewrite differences in `nodes` so that ``a - b`` and ``b - a`` are multiples of one node, which is then computed
+    once. Return the rewritten nodes.
+
+    Operations on whole tensors are unchanged; scalar expressions that read entries of them are rewritten only if
+    ``mixed``.
 
     With `for_readers`, common divisors of terms are taken out, too, and indices that are bound outside come first.
     Without it, the sign of ``x[i] - y[j]`` is the same whichever indices a sum binds, so that all results agree,
@@ -241,7 +243,7 @@ def _with_swapped_difference(graph: Graph, node: Node, uses: Counter[Node]) -> N
 
 
 def _front_number(values: Sequence[Signed]) -> int | Fraction:
-    """Return the positive number to write in front of a choice between `values`, so that the printed form is the
+    """Return the positive number to take out of `values`, the branches of a choice, such that the printed form is
     shortest: 2 for ``2*x`` and ``4*y``. It is 1 for floats.
     """
     numbers = [value.number for value in values]

@@ -103,8 +103,9 @@ _DIFFERENCES = {
 def _call_of(
     function: Any, factor: Number = 1, of_argument: Number = 1, power: int = 1
 ) -> Callable[[Graph, Node], Node]:
-    """Return a rule of the table `WITH_NUMBER`: a function that maps a graph and an argument ``u`` to the node of
-    ``factor*function(of_argument*u)**power``, which replaces a sum such as ``cos(u) - 1`` without cancellation.
+    """Return a simplification rule: a function that maps a graph and an argument ``u`` to the node of
+    ``factor*function(of_argument*u)**power``. It replaces sums with numbers, such as ``cos(u) - 1``, by a form without
+    cancellation.
     """
 
     def rule(graph: Graph, u: Node) -> Node:

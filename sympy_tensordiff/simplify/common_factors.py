@@ -124,9 +124,8 @@ def _in_groups(graph: Graph, addition: Node) -> Node:
     length = quotients_of(graph).length
 
     def factored(terms: Sequence[PowerProduct], common: Powers) -> PowerProduct | None:
-        """Return the sum of `terms`, which all have the factors `common`, as ``common*(sum of the rest)``, or None
-        unless that is shorter when printed. The enclosing function, whose ``graph`` it uses, passes it to `grouped` as
-        the test whether to factor.
+        """Return the sum of `terms`, which all have the factors `common`, as ``common*(sum of the rest)``; None unless
+        that is shorter when printed.
         """
         content = common_number([term.number for term in terms])
         scaled = [term._replace(number=term.number * Fraction(1, content)) for term in terms]

@@ -77,8 +77,8 @@ class NamedPart(NamedTuple):
         return (*(self.axes[n].extent for n in self.order), *own)
 
     def in_order(self, graph: Graph, node: Node) -> Node:
-        """Return the tensor `node`, an occurrence of this subexpression in which the axes may have another order, with
-        its axes in the order of the named tensor that stores the subexpression.
+        """Transpose the tensor `node`, an occurrence of this subexpression, so that its axes are in the order of the
+        named tensor that stores the subexpression.
         """
         return graph.ein(1, [(node, range(len(node.shape)))], self.turned) if self.turned else node
 
@@ -313,9 +313,11 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which the entries of a table of `node` are computed; other entries are 0. ()
-        means that all are computed. None (no table) if entries may be undefined and the uses have no common conditions,
-        or if `node` is a tensor under conditions.
+        """Return the conditions under which the entries of a table of `node` are computed, () if all are; other entries
+        are 0. None if there can be no table.
+
+        There is none if entries may be undefined and the uses have no common conditions, or if `node` is a tensor under
+        conditions.
         """
         if node.op == "comprehension" or node in self._numbers:
             return ()
@@ -328,8 +330,10 @@ class Parts:
 
     def _key_over(self, node: Node, bound: frozenset[int]) -> tuple[Key, tuple[Axis, ...]] | None:
         """Return ``(key, axes)`` for a table of the values of `node`, with an axis for each of its variables in
-        `bound`. Nodes that differ only in the names of these variables have equal keys. None if a range cannot be that
-        of an axis, as one that depends on another variable, or if the table would contain tensors.
+        `bound`. Nodes that differ only in the names of these variables have equal keys.
+
+        None if a range cannot be that of an axis, such as one that depends on another variable, or if the table would
+        contain tensors.
         """
         guarded = self._under(self._conditions_on_entries(node) or (), node)
         if not bound:
@@ -600,8 +604,8 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions among ``nodes`` that have the same body as an earlier guard there: the second one
-    in ``[i < j]*f + [i > j]*f``. The two are printed as one, ``[i != j]*f``, so that ``f`` counts as used once.
+    """Return the guards in additions among ``nodes`` whose body an earlier guard of the addition has, too, such as the
+    second one in ``[i < j]*f + [i > j]*f``. Both are printed as one, so that ``f`` counts as used once.
     """
     found: set[Node] = set()
     for node in nodes:

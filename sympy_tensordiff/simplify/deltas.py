@@ -25,8 +25,8 @@ from sympy_tensordiff.integer.solving import solve_equations, split_by_residue
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint], body: Node) -> Node:
-    """Return the sum of `body` over all integer points that satisfy `rows`. Each equation in `rows` is solved for a
-    variable, which is eliminated: ``Sum_j [j == i]*x[j]`` is ``x[i]``.
+    """Return the sum of `body` over `variables`, at all integer points that satisfy the constraints `rows`. Equations
+    in `rows` are used to eliminate variables: ``Sum_j [j == i]*x[j]`` is ``x[i]``.
 
     `variables` are eliminated in the given order of preference. `rows`, together with the guards inside `body`, bound
     every variable; guards in terms of `body` become constraints of their sums, and conditions on tensor entries that a
@@ -67,8 +67,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
 
 
 def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
-    """Return the sum of `body` over the variables `kept`, in the range `rows`. Equations that determine other variables
-    have been solved before. Constraints that cannot be loop bounds become guards.
+    """Return the sum of `body` over the variables `kept`, in the range given by the constraints `rows`, from which
+    equations have already been eliminated. Constraints that cannot be loop bounds become guards.
 
     Constraints without the variables `kept` are a guard around it, the others its ranges.
     """
@@ -86,8 +86,8 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], bod
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
-    """Return those of `rows`, the range of a sum over `variables`, that the loop body must test, since they cannot be
-    loop bounds: they contain tensor entries, such as ``p[i]``, that a bound might read out of bounds.
+    """Return those of `rows`, the constraints of a sum over `variables`, that must be tested in the loop body because
+    they cannot be loop bounds. These contain tensor entries such as ``p[i]``.
     """
     found = constraints_for_the_body(rows, variables)
     plain, data = partition_data(rows)
@@ -115,8 +115,8 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return the bounds ``i >= 0`` and ``n - 1 - i >= 0`` on the summed `variables` that keep reads ``p[i]`` of integer
-    tensors in `rows` in bounds. Leave out bounds that constraints in `rows`, but not in `tests`, give already.
+    """Return bounds ``i >= 0`` and ``n - 1 - i >= 0`` on the summed `variables` that keep the reads ``p[i]`` of integer
+    tensors in the constraints `rows` in bounds. Bounds that `rows` without `tests` imply are left out.
 
     These are constraints in `rows` that are not in `tests` and bound the variable from the same side.
     """
@@ -131,8 +131,8 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum with an equation on one of `variables` in its range, so that the equation
-    can still be solved there; None if there is none.
+    """Return a factor of `body` that is a sum whose range has an equation on one of ``variables``, to be solved there;
+    None if there is none.
     """
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)
@@ -197,8 +197,9 @@ def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> li
 
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
-    """Split `body` by an equation ``p == 0`` on `variables` in a guard inside of a function, as in ``f([p == 0])``:
-    return three guarded terms, for ``p == 0``, ``p > 0`` and ``p < 0``. None without such guards, or with too many.
+    """Split `body` into cases by an equation ``p == 0`` on `variables` in a guard inside of a function, as in ``f([p ==
+    0])``. Return three guarded terms, for ``p == 0``, ``p > 0`` and ``p < 0``; None without such guards, or with too
+    many.
     """
     guards, rows = _nested_rows(variables, body)
     equations = [row for row in rows if row.kind == "eq"]

@@ -58,9 +58,10 @@ def log_of_close_quotient(graph: Graph, argument: Node) -> Node | None:
 
 
 def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node | None:
-    """Return a sum such as ``a*log(a/b) - a + b`` in a form that is accurate for a close to b, by the function ``g(u) =
-    u - log1p(u)``; None for other sums. `arguments` maps logarithms that are already rewritten to their quotients
-    ``a/b``.
+    """Rewrite the sum `node`, such as ``a*log(a/b) - a + b``, to a form that is accurate for ``a`` close to ``b``, by
+    the function ``g(u) = u - log1p(u)``. Return None for other sums.
+
+    `arguments` maps logarithms that are already rewritten to their quotients ``a/b``.
 
     The other terms of the sum must cancel the linear parts of the logarithms.
     """
@@ -71,9 +72,10 @@ def deviance(graph: Graph, node: Node, arguments: Mapping[Node, Node]) -> Node |
 
 
 def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node], power: int) -> Node | None:
-    """Return the sum `node`, such as ``a*log(a/b) - a + b``, in a form that is accurate for a close to b. Each
-    ``log(a/b)`` is taken as ``log((a/b)**power)/power``; ``arguments`` maps rewritten logarithms to ``a/b``. None
-    unless other terms cancel the linear parts of these logarithms.
+    """Rewrite the sum `node`, such as ``a*log(a/b) - a + b``, to a form that is accurate for ``a`` close to ``b``.
+    Return None unless other terms cancel the linear parts of its logarithms.
+
+    Each ``log(a/b)`` is treated as ``log((a/b)**power)/power``; ``arguments`` maps rewritten logarithms to ``a/b``.
     """
     logarithms: list[tuple[Node, Node, Node, Node]] = []  # terms, their linear parts, c and u of the rest c*g(u)
     others: list[Node] = []
@@ -163,8 +165,8 @@ def zero_times_logarithm(graph: Graph, product: Node, arguments: dict[Node, Node
 
 
 def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
-    """Return ``(a, b, a - b)`` for a quotient ``a/b`` if ``a - b`` is a multiple of the difference of two inputs: it is
-    then exact for close inputs. None for other nodes.
+    """Return ``(a, b, a - b)`` for the quotient `node`, ``a/b``, if ``a - b`` is a multiple of the difference of two
+    inputs, so that it is exact for close inputs. None for other nodes.
     """
     divisors = [part for part in graph.factors(node) if _is_divisor(part)]
     if node.shape or len(divisors) != 1 or divisors[0].args[1].data != -1:
@@ -175,8 +177,8 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
 
 
 def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tuple[Node, Node, Node]:
-    """Return the quotient ``a/b`` raised to `power`, which is 1, 2, -1 or -2. A quotient is a triple ``(a, b, a - b)``;
-    its square is ``(a**2, b**2, (a - b)*(a + b))``.
+    """Return the quotient ``a/b``, given as a triple ``(a, b, a - b)``, raised to `power`, which is 1, 2, -1 or -2, as
+    such a triple: the square is ``(a**2, b**2, (a - b)*(a + b))``.
     """
     a, b, difference = quotient
     if abs(power) == 2:

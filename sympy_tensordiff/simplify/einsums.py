@@ -50,8 +50,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made_by_program(node: Node, written: Collection[Node]) -> bool:
-    """Return whether `node` is a comprehension or sum that the program made (it is not in `written`) and that uses no
-    index of an outer sum.
+    """Return whether `node` is a comprehension or sum that uses no index of an outer sum and is not in `written`, the
+    nodes in the expressions that the user wrote.
     """
     return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
 
@@ -67,7 +67,7 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Return whether the printed form of `found` would contain a tensor of ones. An addition needs one if a term
+    """Return whether the printed form of `found` would contain a tensor of ones. It does if a term of an addition
     repeats its operand along an axis that is not leading, as NumPy's broadcasting does not. Terms in `written` do not
     count.
     """

@@ -38,8 +38,8 @@ def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[N
 
 
 class _AtSizes:
-    """The recursion of `at_sizes`, which replaces size variables by numbers such as 0. It also collects the nodes that
-    have no value then, such as a maximum over an empty range.
+    """Rewrites expressions at given sizes, such as 0 for an empty axis, in `at_sizes`. Collects the nodes that have no
+    value at these sizes, such as a maximum over an empty range.
     """
 
     def __init__(self, graph: Graph, sizes: Substitution) -> None:
@@ -49,7 +49,7 @@ class _AtSizes:
         """The nodes that have no value, with their names in messages."""
 
     def run(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return `nodes` rewritten for the sizes in ``self.sizes``; a size may be 0, so that axes are empty. Nodes
+        """Return `nodes` rewritten for the sizes ``self.sizes``, some of which may be 0, so that axes are empty. Nodes
         without a value at these sizes, such as an index divided by 0, are recorded in ``self.missing``.
         """
         graph = self.graph

@@ -374,8 +374,9 @@ class _Sum:
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
         """Return the product of all factors of `term` except the common factor at position `place`, as a tensor with
-        the axes ``candidate.others``; it can then be added to those of other terms. If a common divisor is a higher
-        power than `exponent`, the rest of the power remains.
+        the axes ``candidate.others``, so that it can be added to those of other terms.
+
+        If the common factor has a higher exponent in `term` than `exponent`, the rest of the power remains.
         """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]

@@ -82,9 +82,10 @@ Seen = set[tuple[Node, Rows]]
 
 
 def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None = None) -> Rows:
-    """Return the constraints on sizes and free indices under which all unconditional reads below `root` are in bounds.
-    `known` are constraints that hold, such as that ranges are not empty. Nodes in `seen` are skipped; visited ones are
-    added to it.
+    """Return the constraints on sizes and free indices that the unconditional reads below `root` need to be in bounds.
+    `known` are constraints that hold already.
+
+    Nodes in `seen` are skipped; visited ones are added to it.
     """
     found: list[Constraint] = []
     for node, context, bound in iterate_unconditional(graph, root, known, set() if seen is None else seen):
@@ -152,8 +153,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
 
 
 def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Rows]:
-    """Find each index below `roots` that is divided by `divisor`, as in ``floor(i/n)``. Return a list with the
-    constraints of the loops and guards around each of these. Constraints that contain quotients are left out.
+    """Return the constraints of the loops and guards around each index below `roots` that is divided by `divisor`, as
+    in ``floor(i/n)``. Constraints that contain quotients are left out.
     """
     found: dict[Rows, None] = {}
     seen: set[tuple[Node, Rows]] = set()
@@ -212,9 +213,9 @@ def read_with_ranges(reader: Reader, exprs: Sequence[Any]) -> list[Node]:
 
 
 def implied_ranges(graph: Graph, roots: Sequence[Node]) -> dict[str, Selection]:
-    """Return ``{p: (read, axis)}`` for the names ``p`` of integer tensors whose entries are all used as an index:
-    ``read`` is a read such as ``x[p[i]]``, and ``axis`` the number of the axis that `p` indexes. The length of this
-    axis bounds all entries of ``p``.
+    """Return ``{p: (read, axis)}`` for the integer tensors ``p`` in ``roots`` whose entries are all used as an index: a
+    read such as ``x[p[i]]``, and the number of the axis that ``p`` indexes. The length of this axis bounds the entries
+    of ``p``.
 
     The read, such as ``x[idx[i]]``, happens unconditionally for each entry of ``idx``, so that no other data are of
     any use. Where entries select from several axes, one is provably not longer than the others; else there is none.
@@ -254,8 +255,8 @@ def _selections(graph: Graph, roots: Sequence[Node], facts: Rows) -> Iterator[tu
 
 
 def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
-    """Return the names of integer tensors in ``roots`` that occur in the indices of a computed tensor, such as ``p`` in
-    ``[x[p[i]]]_i[j]``. Only those computed tensors are searched of which single entries or diagonals are read.
+    """Return the names of integer tensors that are used in ``roots`` to index a computed tensor, such as ``p`` in
+    ``[x[p[i]]]_i[j]``.
     """
     parts = reachable(*roots)
     inner = [arg for node in parts if node.op == "read" or _takes_diagonals(node) for arg in node.args]

@@ -301,8 +301,8 @@ def _square(graph: Graph, u: Node) -> Node:
 
 
 def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequence[Node]) -> Node:
-    """Return `product` with `exponential` multiplied into a sum that contains ``erfc``, if that removes the exponential
-    from every term; otherwise `product` unchanged. `others` are the remaining factors.
+    """Return `product` with its factor `exponential` multiplied into a sum with terms in ``erfc``, if the exponential
+    then cancels in every term; otherwise `product` unchanged. `others` are the remaining factors.
     """
     for factor in others:
         if factor.op == "add" and any(is_call(part, sympy.erfc) for term in factor.args for part in (term, *term.args)):

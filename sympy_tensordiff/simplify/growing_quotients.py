@@ -138,7 +138,7 @@ def _opposite(graph: Graph, u: Node, degree: int, factors: Sequence[Node]) -> No
 
 
 def _bounded(graph: Graph, factors: Sequence[Node], u: Node) -> Node | None:
-    """Return the product of `factors` without overflow for large u: growing exponentials of u are divided out, so that
+    """Return the product of `factors` in a form without overflow for large u: growing exponentials of u cancel, so that
     only ``exp(-abs(u))`` is left. None if the product itself grows with u, or if no factor does.
     """
     w = graph.neg(graph.call(sympy.Abs, (u,)))

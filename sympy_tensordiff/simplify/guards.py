@@ -100,15 +100,16 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Return `factors` rewritten to contain as few free indices as possible. Each subexpression with a variable in
-    `changing` becomes the best result of `rewrites`, functions that return an equal node. The variables in `fixed` are
-    sizes, which do not count as indices.
+    """Rewrite `factors` so that they contain as few free indices as possible: each subexpression with a variable in
+    `changing` is replaced by the best result of `rewrites`, functions that return an equal node.
+
+    The variables in `fixed` are sizes, which do not count as indices.
 
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
 
     def number_of_indices(node: Node) -> int:
-        """Return the number of free indices in `node`, without those in the enclosing function's set ``fixed``."""
+        """Return the number of free indices in `node`. Variables in ``fixed``, which are sizes, do not count."""
         return sum(v not in fixed for v in node.free)
 
     forms: dict[Node, list[Node]] = {}
@@ -153,8 +154,8 @@ def _without_data(graph: Graph, row: Constraint, solution: Substitution, part: N
     tested = {one.args[0] for one in conditions if unequal_forms(one)}
 
     def without_entries(node: Node) -> Node:
-        """Return `node` without the integer-array entries that the enclosing function's equation ``row`` determines:
-        with ``p[i] == k``, its index ``p[i] + 1`` becomes ``k + 1``. A node that a condition tests is unchanged.
+        """Return `node` with integer-array entries replaced by their values under the known equation ``row``: with
+        ``p[i] == k``, the index ``p[i] + 1`` becomes ``k + 1``. Nodes that a condition tests are unchanged.
         """
         if node in tested:
             return node
@@ -177,8 +178,8 @@ _CONDITIONAL = RANGED | {"guard"}
 
 
 def _newest_variable(term: tuple[Variable, int]) -> int:
-    """Return the largest number among the variables in `term`, a pair of a variable and its coefficient; the variable
-    created last has the largest. -1 if it contains none.
+    """Return the number of the variable in `term`, a pair of a variable and its coefficient; for a compound such as a
+    floor, the largest one in it. Variables are numbered as they are created; -1 if there is no number.
     """
     variable = term[0]
     return max(

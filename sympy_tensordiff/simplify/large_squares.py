@@ -165,8 +165,9 @@ def is_of_large_values(condition: Node) -> bool:
 
 
 def _is_large_square(graph: Graph, found: _Square, exponent: int) -> Node:
-    """Return the condition, a node, that k is negligible in the sum ``k + c*u**2``, described by ``found``. Where it is
-    false and k is small enough, the power `exponent` of the sum does not overflow in single precision.
+    """Return the condition, a node, under which the number ``k`` is negligible in the sum ``k + c*u**2`` that ``found``
+    describes. Where it is false, the power `exponent` of the sum does not overflow in single precision, if ``k`` is
+    small enough.
     """
     if isinstance(found.factor, Node):
         square = graph.mul((found.factor, graph.pow(found.base, graph.const(2))))

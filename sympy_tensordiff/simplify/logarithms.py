@@ -248,7 +248,7 @@ def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:
 
 
 def exponents_of(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """Return the two exponents of a sum of exponentials: ``(u, v)`` for ``exp(u) + exp(v)``, and ``(0, v)`` for ``1 +
+    """Return the exponents of a sum of two exponentials: ``(u, v)`` for ``exp(u) + exp(v)``, and ``(0, v)`` for ``1 +
     exp(v)``; None for other nodes.
     """
     if node.op != "add" or len(node.args) != 2:

@@ -120,8 +120,8 @@ class PairJoiner(ABC):
         return node
 
     def with_factors(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
-        """Return the product or einsum `node` with `factors` in place of all its factors. Each is a pair of a node and
-        the labels of its axes; in an einsum, the labels of a scalar are ignored.
+        """Replace the factors of the product or einsum `node` by `factors`, pairs of a node and the labels of its axes,
+        and return the new product. In an einsum, the labels of a scalar are ignored.
         """
         if node.op == "mul":
             return self.graph.mul([factor for factor, _ in factors])
@@ -311,8 +311,10 @@ class _Readable(_Logistic):
         return node
 
     def joined_terms(self, node: Node) -> Node:
-        """Return the addition `node` with ``a*u`` in place of ``a*softplus(u) - a*softplus(-u)``, and ``a/2 +
-        a/2*tanh(u)`` in place of ``a*sigmoid(2*u)`` if ``tanh(u)`` is a term too, for numbers a.
+        """Return the addition `node` with pairs of terms joined for a shorter form: ``a*softplus(u) - a*softplus(-u)``
+        becomes ``a*u``, where ``a`` is a number.
+
+        If ``tanh(u)`` is a term, too, ``a*sigmoid(2*u)`` becomes ``a/2 + a/2*tanh(u)``, which joins with it.
         """
         graph = self.graph
         split = [graph.split_view(term) for term in node.args] if len(node.args) <= _MAX_TERMS else []
@@ -334,8 +336,8 @@ class _Readable(_Logistic):
         return node
 
     def one_sigmoid(self, node: Node) -> Node:
-        """Return an addition with ``a*sigmoid(u) + b*sigmoid(-u)`` as ``(a - b)*sigmoid(u) + b``, if ``a - b`` is one
-        term; else unchanged.
+        """Replace ``a*sigmoid(u) + b*sigmoid(-u)`` in the addition `node` by ``(a - b)*sigmoid(u) + b``, if ``a - b``
+        is one term, and return the new node; else `node` unchanged.
         """
         graph = self.graph
         if len(node.args) > _MAX_TERMS:

@@ -298,9 +298,9 @@ def _exponent(graph: Graph, product: Node) -> tuple[Node, Node] | None:
 
 
 def _difference_of_softmaxes(graph: Graph, one: Node, other: Node, distance: Distance) -> Node | None:
-    """Return ``one - other`` without cancellation for softmax values ``exp(a)/A`` and ``exp(b)/B``, where A and B are
-    sums of exponentials with close exponents; None for other products. ``distance(a, b)`` returns ``a - b`` accurately,
-    or None.
+    """Return ``one - other`` without cancellation if these are softmax values ``exp(a)/A`` and ``exp(b)/B``, where A
+    and B are sums of exponentials with close exponents; None for other products. ``distance(a, b)`` returns ``a - b``
+    accurately, or None.
     """
     found = []
     for product in (one, other):

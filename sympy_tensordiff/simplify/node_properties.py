@@ -34,7 +34,9 @@ class NodeProperties:
 
     def is_defined(self, node: Node, facts: Rows, row: Constraint | None = None) -> Recursion[bool]:
         """Return whether `node` has a value, without a division by 0 or a read out of bounds, wherever `facts` hold;
-        with a `row`, wherever `facts` hold and this constraint fails. To be run by `trampoline`.
+        with a `row`, wherever `facts` hold but this constraint does not.
+
+        To be run by `trampoline`.
 
         So it may be evaluated where it was not before. With a `row`: where this constraint does not hold, so that
         nothing behind guards and in ranges that imply it is evaluated.
@@ -78,8 +80,8 @@ class NodeProperties:
         return variables, (*facts, *rows), body
 
     def read_conditions(self, node: Node) -> Iterator[Constraint]:
-        """Yield the constraints that all reads in `node` are in bounds; reads inside of sums and other binders are left
-        out.
+        """Yield the constraints for reads in `node` to be in bounds, except for reads inside of sums and other nodes
+        that bind indices.
         """
         stack = [node]
         while stack:
@@ -256,8 +258,8 @@ def context_of(
     place = {v: n for n, v in enumerate(variables)}
 
     def innermost_position(row: Constraint) -> int:
-        """Return the position in the list `variables` of the last one that ``row`` contains, which is the innermost; -1
-        if it contains none.
+        """Return the position in `variables`, a list of loop variables, of the innermost variable that the constraint
+        ``row`` contains; -1 if it contains none.
         """
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 

@@ -67,8 +67,8 @@ class _Norms:
         self.bound: set[int] = set()
 
     def within(self, root: Node) -> Node:
-        """Return `root` with powers and comparisons of sums of squares expressed by norms, also inside of sums and
-        other binders.
+        """Return `root` with powers and comparisons of sums of squares replaced by those of norms, which do not
+        overflow, also inside of sums and other binders.
         """
         if not any(is_root(part) or self.is_use_of_norm(part) for part in reachable(root)):
             return root
@@ -112,8 +112,8 @@ class _Norms:
         return self.graph.compare(old.data, norm, self.graph.zero) if old.args[1] is self.graph.zero else node
 
     def norm(self, base: Node) -> Node | None:
-        """Return the square root of `base` as a norm, or the array entry that stores this norm; None if `base` is not a
-        sum of squares.
+        """Return the square root of the sum of squares `base`, in a form without overflow, or as the array entry that
+        stores this norm. None if `base` is not a sum of squares.
         """
         if base not in self.norms:
             if base.op == "mul":
@@ -170,9 +170,10 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return the square root of `total`, a sum of squares, with its entries divided by the largest one where
-        squares overflow or underflow; None if `total` is another node or no rule applies. `base` stands for the value
-        of `total`: it is `total` itself, or a read of the array that stores it.
+        """Return a formula for the square root of `total`, a sum of squares, without overflow or underflow: entries are
+        divided by the largest one where their squares would overflow or underflow. None if no rule applies.
+
+        `base` has the value of `total`: it is `total` itself, or a read of the array that stores it.
         """
         graph = self.graph
         if total.op != "sum" or len(total.free & self.bound) > MAX_RANK:

@@ -101,9 +101,10 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
 def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
-    """Return the derivatives `nodes` of `function` in the form that an engineer would write: without Kronecker deltas
-    under sums, with tight ranges, and with guards only around reads that may be out of bounds. `sizes` are variables;
-    ``facts`` are known constraints.
+    """Return `nodes`, the derivatives of `function`, in a simple form for readers: without Kronecker deltas under sums,
+    with tight index ranges, and with guards only around reads that may be out of bounds.
+
+    `sizes` are the variables that are sizes; ``facts`` are constraints that are known to hold.
 
     `facts` are the constraints on sizes and free indices; the variables in `sizes` are never bound. `function` is the
     differentiated expression, with other inputs such as cotangents.

@@ -272,7 +272,7 @@ def _shifts(graph: Graph, exponent: Node) -> list[Node]:
 
 
 def _exponentials(graph: Graph, product: ContractionParts) -> list[Operand] | None:
-    """Return the operands of `product` with a pair ``exp(u)`` and ``exp(-u)`` replaced by a tensor of ones; None if
+    """Return the operands of `product` with a pair of factors ``exp(u)`` and ``exp(-u)`` replaced by ones; None if
     there is no such pair.
     """
     parts = product.parts
@@ -379,8 +379,8 @@ def _base(node: Node) -> Node:
 
 
 def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
-    """Return ``(position, (node, base, exponent))`` for each operand in ``parts`` that has an integer exponent; an
-    operand that is not a power has the exponent 1.
+    """Return ``(position, (node, base, exponent))`` for each operand in ``parts`` that is ``base**exponent`` with an
+    integer exponent; one that is not a power has the exponent 1.
     """
     found = []
     for n, (node, _) in enumerate(parts):

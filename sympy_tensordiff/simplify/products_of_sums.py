@@ -139,9 +139,11 @@ class ProductsOfSums:
         ]
 
     def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
-        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``, with the bounds and
-        factors of each new sum in `groups`. Always true if `run` says that all ranges are nonempty; otherwise the
-        factors of each group must be safe to evaluate (no read out of bounds) if a range of another group may be empty.
+        """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``; `groups` has the bounds
+        and factors of each new sum.
+
+        Always true if `run` says that all ranges are nonempty. Otherwise the factors of each group must be safe to
+        evaluate (no read out of bounds) if a range of another group may be empty.
         """
         if run:
             return True
@@ -155,8 +157,8 @@ class ProductsOfSums:
         return True
 
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum over `limits` of the product of `factors`, which have indices in common. A factor without the
-        indices of the inner sums is written in front of these.
+        """Return the sum over `limits` of the product of `factors`, which have indices in common, in the form with
+        least work: factors that do not depend on the indices of inner sums are moved in front of them.
         """
         graph = self.graph
         last = limits[-1]
@@ -196,8 +198,8 @@ class ProductsOfSums:
         return count if is_implied(Constraint("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
-        """Return whether it pays to move the factors `free` out of the sum over `inner`; the factors `bound` remain in
-        it. It does if the remaining sum can be split or depends on fewer indices, or if `free` contains loops.
+        """Return whether it pays to move the factors `free` out of the sum over `inner`, in which the factors `bound`
+        remain: whether this sum can then be split or depends on fewer indices, or `free` contains loops.
         """
         if len(self.groups(inner, bound)) > 1:
             return True
@@ -253,9 +255,11 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Split the sum of the addition `body` over `limits` into one sum per term, and return the result if at most
-        one sum remains after cancellation; otherwise try to split only the sum over the innermost index. None if
-        neither succeeds; `facts` are known constraints.
+        """Return the sum of the addition `body` over `limits`, split into one sum for each term, if at most one of
+        these remains after cancellation; otherwise the same for the sum over the innermost index alone. None if neither
+        succeeds.
+
+        `facts` are known constraints.
         """
         for n in sorted({0, len(limits) - 1}):
             apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
@@ -264,8 +268,8 @@ class ProductsOfSums:
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits`, taken term by term, if terms cancel so that at most one
-        of these sums remains; else None.
+        """Return the sum over `limits` of the addition `body`, summed term by term, if terms then cancel so that at
+        most one remains; else None.
         """
         graph = self.graph
         variables = frozenset(limit.variable for limit in limits)
@@ -285,8 +289,8 @@ class ProductsOfSums:
         return apart if apart.op != "add" else None
 
     def opened(self, term: Node) -> Node:
-        """Return `term` with its entry of a comprehension replaced by the formula of the entry: ``2*x[i]**2`` for
-        ``2*T[i]``, where T has the entries ``x[i]**2``. A term that is not a number times such an entry is unchanged.
+        """Return `term`, a number times an entry of a comprehension, with the formula of the entry in its place:
+        ``2*x[i]**2`` for ``2*T[i]``, where T has the entries ``x[i]**2``. Another term is unchanged.
         """
         number, core = self.graph.split_coefficient(term)
         if core.op != "read" or core.args[0].op != "comprehension":

@@ -210,8 +210,8 @@ class Quotients:
         return found
 
     def forms(self, node: Node) -> Iterator[Node]:
-        """Yield nodes that are equal to the sum or product `node`: one fraction, a factored form, the form with
-        products multiplied out.
+        """Yield nodes that are equal to the sum or product `node`, for a choice of the best one: as one fraction, in
+        factored form, and with products multiplied out.
         """
         for form in self._sums(node) if node.op == "add" else self._products(node):
             with suppress(_Inexact):
@@ -255,8 +255,8 @@ class Quotients:
         return found
 
     def _term(self, node: Node) -> Term:
-        """Compute `node` as ``coefficient * prod(base**exponent)`` and return it, without a look-up in the cache. Raise
-        `_Inexact` if `node` has no such form.
+        """Return `node` in the form ``coefficient * prod(base**exponent)``. Raise `_Inexact` if it has no such form.
+        The cache is not consulted.
         """
         coefficient, powers = Fraction(1), dict[Node, Fraction]()
         stack = [(factor, Fraction(1)) for factor in self.graph.factors(node)]
@@ -549,9 +549,10 @@ def _times(one: Term, other: Term) -> Term:
 def _content_of(
     polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
 ) -> Term:
-    """Return the factor to take out of the sum `polynomial`: a number, ``2`` for ``2*a + 4*b``, and the common
-    denominator; with `common`, also common factors. With `greatest`, all terms must have a divisor that is taken out,
-    except the divisors `cancelled`.
+    """Return the factor to take out of the sum `polynomial`: a number, ``2`` for ``2*a + 4*b``, times the common
+    denominator and, with `common`, common factors.
+
+    With `greatest`, a divisor is taken out only if all terms have it.
 
     Divisors in `cancelled` are taken out even if only some terms have them.
     """

@@ -94,8 +94,8 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether the constraint `row` is an instance of the general bound `read`: for some values of the
-        variables of `read`, the two are equal, and `facts` and `conditions` imply the ranges and conditions of `read`.
+        """Return whether the constraint `row` is an instance of the general fact `read`: for some values of the
+        variables of `read` the two are equal, and `facts` and `conditions` imply the ranges and conditions of `read`.
 
         Return False after a limited number of tries.
         """
@@ -144,9 +144,10 @@ class WrittenReads:
             yield from self._written_cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _written_cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield facts of the form ``form >= 0``, which a read in bounds implies: one with `form` unchanged, then one
-        for each case of the maxima and minima in `form` that can occur. `known` and `conditions` hold at the read;
-        variables in `bound` that are not needed are eliminated from `known`.
+        """Yield facts ``form >= 0`` that hold because a read is in bounds: one with `form` unchanged, then one for each
+        case of the maxima and minima in `form` that can occur.
+
+        `known` and `conditions` hold at the read; variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
@@ -219,8 +220,8 @@ class _Explicit:
         return graph.guard(self.unproven(inside_shape(graph, node), facts), result)
 
     def unproven(self, rows: Rows, facts: Rows) -> Rows:
-        """Return the constraints in `rows` that are not proved: they follow neither from `facts` nor from the fact that
-        the reads of the user's function are in bounds.
+        """Return the constraints in `rows` that are not implied by `facts`, nor by the assumption that the reads in the
+        user's function are in bounds.
         """
         return tuple([row for row in without_implied(rows, facts) if not self.is_proven(row, facts)])
 
@@ -302,9 +303,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Drop from the constraints `rows` those that hold because `entry`, an entry of an integer array that is read
-        out of bounds, counts as minus infinity; return the constraints that do not contain `entry`. None if a
-        constraint with `entry` is false, or may be.
+        """Return the constraints in `rows` that do not contain `entry`, an integer-array entry that is read out of
+        bounds and so counts as minus infinity. None unless all constraints with `entry` then hold.
         """
         left: list[Constraint] = []
         for row in rows:
@@ -318,9 +318,11 @@ class _Explicit:
     def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Return a list of guarded terms that add up to `node`: in the first, the index `entry` is in bounds, in the
-        others it is out of bounds. `variables`, `rows` and `body` are those of `node`, a guard, sum or other binder;
-        the constraints `known` hold around it.
+        """Split `node` into guarded terms that add up to it: in the first, the index `entry`, an entry of an integer
+        tensor, is in bounds, in the others it is out of bounds. Return the list of terms.
+
+        `variables`, `rows` and `body` are those of `node`, a guard, sum or other binder; the constraints `known` hold
+        around it.
 
         Raises `UnsupportedError` if the entry bounds a variable of a product, a maximum or a minimum.
         """
@@ -355,8 +357,8 @@ class _Explicit:
 
 
 def with_forward_reads(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return `nodes` with each sum over ``j`` whose reads are all like ``x[n - 1 - j]`` rewritten as a sum that reads
-    ``x[j]``.
+    """Return `nodes` with sums that read backwards reversed: a sum over ``j`` whose reads are all like ``x[n - 1 - j]``
+    becomes one that reads ``x[j]``.
 
     ``Sum_j x[n - 1 - j]`` over ``j <= i`` is ``Sum_j x[j]`` over ``j >= n - 1 - i``. Shifts such as ``x[p - k]`` stay.
     """
@@ -392,8 +394,8 @@ def _forward(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
 
 
 def _reflection(body: Node, variable: int, sizes: frozenset[int]) -> Affine | None:
-    """Return ``c`` if `body` reads ``c - variable`` and all reads subtract `variable`, where ``c`` contains only sizes
-    and numbers; else None.
+    """Return the form ``c`` if `body` uses the index `variable` only in reads at ``c - variable`` and similar ones,
+    where it is subtracted; else None. ``c`` contains only sizes and numbers.
     """
     found = None
     for part in reachable(body, keys=frozenset((variable,))):

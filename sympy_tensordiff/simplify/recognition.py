@@ -441,8 +441,8 @@ def _symmetric_transposed(graph: Graph, node: Node, facts: Facts) -> Node | None
 
 
 def _with_labels_in_order(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Return the product `node` with symmetric operands ``S[j, i]`` written ``S[i, j]``, in the order of the result's
-    labels, and antisymmetric ones with a sign; None if nothing changes.
+    """Return the product `node` with symmetric operands ``S[j, i]`` written as ``S[i, j]`` if i comes before j among
+    its labels; antisymmetric operands get a minus sign. None if nothing changes.
     """
     if not is_core(node):
         return None
@@ -484,8 +484,8 @@ def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand:
-    """Return ``(arg, labels)`` for an operand with repeated labels, such as ``exp(A)[i, i]``, as ``exp(diagonal of
-    A)[i]``. Return it unchanged unless `arg` is an element-wise function of repeated or transposed tensors.
+    """Return the operand ``(arg, labels)`` without its repeated labels: ``exp(A)[i, i]`` becomes ``exp(d)[i]``, where
+    ``d`` is the diagonal of ``A``. Only element-wise functions of repeated or transposed tensors are changed.
     """
     own = tuple(dict.fromkeys(labels))
     tensors = [part for part in arg.args if part.shape]

@@ -36,9 +36,9 @@ class RemainderSum(NamedTuple):
 def systems_by_remainders(
     graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
 ) -> list[RemainderSum] | None:
-    """Return the sum of `body` over `variables` in the range `rows` as several sums, one for each remainder of the
-    sizes. In each, an equation is eliminated: ``m*i + 2*j == k`` can be solved for j if it is known whether m is even.
-    None if no equation has this form.
+    """Split the sum of `body` over `variables` in the range `rows` into cases by remainders, so that an equation can be
+    solved in each: ``m*i + 2*j == k`` can be solved for ``j`` if it is known whether ``m`` is even. None if no equation
+    has this form.
     """
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
@@ -146,9 +146,10 @@ def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
 def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
-    """Return ``{v: modulus*t + remainder}``, the solution of the congruence `row` for v, one of `variables`, with a new
-    variable ``t``. Variables in `last` are chosen last; for one in `digits`, itself a remainder, ``t`` is 0 if
-    possible. None if no coefficient is coprime to the modulus.
+    """Solve the congruence `row` for one of `variables`, ``v``: return ``{v: modulus*t + remainder}`` with a new
+    variable ``t``. None if no coefficient is coprime to the modulus.
+
+    Variables in `last` are chosen last; for one in `digits`, itself a remainder, ``t`` is 0 if possible.
 
     Indices in `last` are taken only if need be. A remainder without other indices is the least one: with ``t = 2*u + p
     mod 2`` for ``p + t == 0 mod 2`` the products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is

@@ -393,9 +393,10 @@ def by_series(
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether the terms `members`, which cancel, all come from multiplying out a single term of the addition
-    `node`, as ``parts`` does it. The series then replaces this term alone. `whole` maps terms to their formulas without
-    reads of stored arrays.
+    """Return whether the terms `members`, which cancel, all come from a single term of the addition `node` that is
+    multiplied out. The power series then replaces this term alone.
+
+    ``parts`` multiplies out; `whole` maps terms to their formulas without reads of stored arrays.
     """
     if node.op != "add":
         return False
@@ -427,9 +428,10 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 def _by_terms(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
-    """Find terms of the addition `node` that cancel near 0 in one of `variables`, the first one that applies, and
-    return the choices that replace them there by series; [] if no terms cancel. `whole` maps each term to an equal form
-    without reads of arrays.
+    """Return the choices that replace terms of the addition `node` by power series where they cancel, near 0 in one of
+    `variables`; [] if no terms cancel. The first variable that applies is used.
+
+    `whole` maps each term to an equal form without reads of arrays.
     """
     args = [(arg, term) for arg in node.args for term in _terms_of(whole[arg])]
     found: list[SeriesChoice] = []
@@ -482,8 +484,8 @@ def _is_quotient(node: Node) -> bool:
 
 
 class Group(NamedTuple):
-    """Terms of an entry that cancel each other near 0: their positions ``members`` in the entry, and the series
-    ``near`` of their sum, which replaces them where ``abs(u) < radius``. They have a common factor without u.
+    """Terms of an expression that cancel each other near ``u = 0``: their positions ``members``, and the power series
+    ``near`` of their sum in the ``variable`` u, which replaces them where ``abs(u) < radius``.
     """
 
     members: tuple[int, ...]
@@ -495,8 +497,8 @@ class Group(NamedTuple):
 def _first_groups(
     graph: Graph, parts: ArithmeticSubexpressions, addends: Sequence[Node], variables: Sequence[Variable]
 ) -> list[Group]:
-    """Return the groups of `addends` that cancel each other near 0, for the first variable ``u`` in `variables` that
-    has such groups; [] if none has. The terms of a group are a common factor times functions of ``u``.
+    """Return groups of `addends` that cancel each other near ``u = 0``, for the first ``u`` in `variables` for which
+    there are any; [] if there are none. The terms of a group are functions of ``u`` times a common factor.
     """
     for variable in variables:
         groups: dict[Node, _Terms] = {}
@@ -574,9 +576,10 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Partition `groups` so that two groups with terms of the same addend are in one dictionary, also if only a chain
-    of groups connects them. `groups` maps a common factor to its terms, pairs ``(number of the addend, term)``; each
-    dictionary returned is a part of it.
+    """Partition `groups`, a dictionary from common factors to terms, into dictionaries such that groups with terms of
+    the same addend are in one of them, even if they are connected only by other groups.
+
+    A term is a pair ``(number of the addend, term)``.
     """
     found: list[dict[Node, _Terms]] = []
     for rest, terms in groups.items():
@@ -795,8 +798,8 @@ def _variables(graph: Graph, parts: ArithmeticSubexpressions, node: Node) -> lis
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield each variable ``u`` in which a function of `node` could be expanded as a power series: `node` itself, the
-    base of a power, or a product without its common exponent, as ``x/y`` for ``x**2/y**2``.
+    """Yield variables ``u`` in which a function of `node` could be expanded as a power series: `node` itself, or the
+    base if it is a power; for a product, ``x/y`` if it is ``x**2/y**2``.
     """
     if node.op == "const":
         return
@@ -902,9 +905,10 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error, in units of the last place, of the sum of `terms` and of the power
-    `series` that may replace it: the larger of the two. `u` is the value of the series' variable, and `powers` is this
-    variable as a product of powers.
+    """Return a bound of the relative rounding error, in units of the last place, at the value `u` of the variable: the
+    larger one for the sum of `terms` and for the power `series` that may replace it.
+
+    `powers` is the variable of the series as a product of powers.
     """
     value = abs(sum(float(c) * u ** (k + series.order) for k, c in enumerate(series.coefficients)))
     near = sum(abs(float(c) * u ** (k + series.order)) for k, c in enumerate(series.coefficients))
@@ -916,9 +920,9 @@ def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float
 
 
 def _magnitude(node: Node, powers: Powers, u: float) -> tuple[float, float]:
-    """Evaluate `node` where the variable of `powers` has the value `u`. Return ``(value, sum of the absolute values of
-    its terms)``; the rounding error is bounded by means of the second. A power or function without a value gives
-    ``(nan, inf)``.
+    """Evaluate `node` at the value `u` of the variable of `powers`. Return ``(value, sum of the absolute values of its
+    terms)``, from which a bound of the rounding error follows. A power or function without a value gives ``(nan,
+    inf)``.
     """
     if (power := monomial(node, powers)) is not None:
         value = float(power[0]) * u ** power[1]

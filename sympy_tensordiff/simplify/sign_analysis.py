@@ -78,9 +78,10 @@ def _scalar(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
 
 
 def _power(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of the power `node`, and whether it is flat (derivative 0 where the value is 0). ``arguments[0]``
-    has the same facts about its base. For an exponent that is not constant, the facts of a nonnegative base are
-    returned; else nothing is known.
+    """Return the sign of the power `node`, and whether its derivative is 0 wherever it is 0 (it is flat), from the same
+    facts ``arguments[0]`` about its base.
+
+    For an exponent that is not constant, the facts of a nonnegative base are returned; else nothing is known.
     """
     base, exponent = arguments[0], node.args[1]
     if exponent.op != "const":
@@ -104,8 +105,8 @@ def _addition(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFact
 
 
 def _touches_zero(graph: Graph, term: Node, constant: Node) -> bool:
-    """Return whether ``term + constant`` is nonnegative and has the derivative 0 wherever it is 0, as ``1 - cos(u)``,
-    ``1 - cos(u)**2`` and ``cosh(u) - 1``.
+    """Return whether ``term + constant`` is nonnegative with derivative 0 wherever it is 0, as ``1 - cos(u)`` and
+    ``cosh(u) - 1``, so that its square root has a kink there.
     """
     factor, value = graph.split_view(term)
     if value.op == "pow" and value.args[1].op == "const" and value.args[1].data == 2:
@@ -172,8 +173,8 @@ def _guarded(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts
 
 
 def _contraction(graph: Graph, node: Node, arguments: FactsOfArguments) -> SignFacts:
-    """Return the sign of an einsum, and whether it is flat (derivative 0 where the value is 0), from those of its
-    ``arguments``. Equal operands with equal labels, as in ``x[i]*x[i]``, count as a square.
+    """Return the sign of an einsum, and whether its derivative is 0 wherever it is 0 (it is flat), from the same facts
+    about its ``arguments``. Equal operands with equal labels, as in ``x[i]*x[i]``, count as a square.
     """
     coefficient, inputs, output, extents = node.data
     if is_view(node):

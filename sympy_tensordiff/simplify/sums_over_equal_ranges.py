@@ -103,9 +103,11 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Return `addition` with sums over equal ranges merged if the factors in front of them are equal: ``c*Sum_i a[i] +
-    c*Sum_j b[j]`` becomes ``c*Sum_i (a[i] + b[i])``, `levels` deep. With `selected`, guards ``[p == a[t]]`` count as
-    factors. `sizes` are not indices.
+    """Merge sums over equal ranges in `addition` that are multiplied by the same factors: ``c*Sum_i a[i] + c*Sum_j
+    b[j]`` becomes ``c*Sum_i (a[i] + b[i])``. Return the new sum.
+
+    Nested additions are merged, too, `levels` deep. With `selected`, guards ``[p == a[t]]`` count as factors. `sizes`
+    are variables that are not indices.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -191,9 +193,11 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Return the sums in `group`, all over the same range, with those merged that have common factors: ``Sum_i
-    a[i]*b[i] + Sum_i a[i]*c[i]`` becomes ``Sum_i a[i]*(b[i] + c[i])``. Inner additions are merged, too, `levels` deep.
-    With `selected`, guards ``[p == a[t]]`` count as factors.
+    """Merge those sums in `group`, all over the same range, that have common factors: ``Sum_i a[i]*b[i] + Sum_i
+    a[i]*c[i]`` becomes ``Sum_i a[i]*(b[i] + c[i])``. Return the list of the new sums.
+
+    Inner additions are merged, too, `levels` deep. With `selected`, guards ``[p == a[t]]`` count as factors. `sizes`
+    are variables that are not indices.
     """
     variables, rows, _ = graph.open(group[0].node)
     bodies = []

@@ -130,7 +130,7 @@ def _exchange_sign(graph: Graph, node: Node, a: int, b: int) -> int:
 
 def _sign_of_sum(graph: Graph, node: Node, a: int, b: int) -> int:
     """Return 1 if exchanging the axes `a` and `b` leaves the addition `node` unchanged, -1 if it changes its sign, 0 if
-    neither is provable. It is enough that each term behaves so, or that the exchange maps the terms to one another.
+    neither is proved. Terms may have the symmetry themselves, or be exchanged with one another.
     """
     own = {arg: graph.exchange_signs[arg, a, b] if arg.shape else 1 for arg in node.args}
     pairs = [arg for arg, sign in own.items() if not sign]
@@ -250,8 +250,8 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     first: dict[Node, Node] = {}
 
     def rewriting(node: Node) -> Node:
-        """Return the node that represents all products equal to `node` up to grouping: the first one visited, which the
-        dictionary ``first`` of the enclosing function has.
+        """Return the node that represents all products equal to `node` up to grouping: the first one of these that was
+        visited. A node without equals represents itself.
         """
         same = _canonical(graph, node, {}) if is_core(node) and node.shape else node
         return first.setdefault(same, node)
@@ -353,8 +353,8 @@ def _is_symmetric_product(graph: Graph, node: Node, known: Mapping[Node, bool]) 
 
 
 def _canonical(graph: Graph, term: Node, known: Mapping[Node, bool], *, flip: bool = False) -> Node:
-    """Return the matrix `term`, transposed if `flip` is set, in a form that is the same for all groupings and orders of
-    a product. `known` says which nodes are symmetric matrices.
+    """Return the matrix `term`, transposed if `flip` is set, in a canonical form: products that differ only in the
+    grouping and order of their factors become the same node. `known` says which nodes are symmetric matrices.
     """
     if not term.shape or known.get(term):
         return term

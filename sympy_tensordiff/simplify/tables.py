@@ -71,9 +71,10 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return `term`, a guarded term of a table with the indices `axes` and lengths ``extents``, as a guard around an
-    entry of a smaller table. This lacks the axes that equations of the guard determine, such as i for ``[i == j]``.
-    None if that saves nothing.
+    """Return `term`, a guarded term of a table's entry formula, as a guard around an entry of a smaller table, without
+    the axes that equations of the guard determine, such as that of ``i`` for ``[i == j]``. None if that saves nothing.
+
+    The table has the indices `axes` and lengths ``extents``.
     """
     rows, body = merge_parallel(term.data), term.args[0]
     if rows is None:
@@ -147,9 +148,10 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
-    """Return `roots` with each comprehension that is read at one index only replaced by its body there, and with
-    entries of operations on comprehensions written in index notation. With `is_input`, for a function that will be
-    differentiated, fewer reads are replaced.
+    """Return `roots` with each comprehension that is read at one index only replaced by its body at this index. Entries
+    of operations on comprehensions are written in index notation.
+
+    With `is_input`, for a function that will be differentiated, fewer reads are replaced.
 
     Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
     entry would be computed once per iteration. An entry that is used several times is at most a sum over one index and

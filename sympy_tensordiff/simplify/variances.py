@@ -61,8 +61,8 @@ def _with_covariances(graph: Graph, root: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _may_have_covariance(node: Node) -> bool:
-    """Return whether `node` is an addition of at most `MAX_TERMS` terms, one of which is a product or square of sums
-    (or of reads of stored sums): a cheap test that `node` may contain a covariance.
+    """Return whether `node` may contain a covariance, by a cheap test: it is an addition of at most `MAX_TERMS` terms,
+    one of which is a product or square of sums (or of reads of stored sums).
     """
     if node.op != "add" or len(node.args) > MAX_TERMS:
         return False
@@ -98,8 +98,8 @@ def _centred(graph: Graph, node: Node, arrays: Mapping[Node, Node]) -> Node | No
 def _products_of_sums(
     graph: Graph, product: Node, arrays: Mapping[Node, Node]
 ) -> Iterator[tuple[Node, ScaledSum, ScaledSum]]:
-    """Yield each way to write `product` as ``c*s*t`` with two sums s and t, as tuples ``(c, s, t)``; for a square
-    ``c*s**2`` both are s. A read of a stored sum, found in `arrays`, counts as a sum.
+    """Yield the ways to write `product` as ``c*s*t`` with two sums s and t, as tuples ``(c, s, t)``; for a square
+    ``c*s**2`` both are s. A read of a sum that an array in `arrays` stores counts as a sum.
     """
     factors = graph.factors(product)
     for n, factor in enumerate(factors):
@@ -146,9 +146,9 @@ def _formula_of_sum(graph: Graph, factor: Node, arrays: Mapping[Node, Node]) -> 
 
 
 def _covariance(graph: Graph, products: ScaledSum, factor: Node, one: ScaledSum, other: ScaledSum) -> Node | None:
-    """Return ``products + factor*one*other`` as a multiple of ``sum((x - mean(x))*(y - mean(y)))``, which is more
-    accurate. Here `products` is a multiple of the sum of ``x*y``, `one` of the sum of ``x``, and `other` of the sum of
-    ``y``. None if there is no such form.
+    """Return ``products + factor*one*other`` in the more accurate form of a covariance, a multiple of ``sum((x -
+    mean(x))*(y - mean(y)))``. None unless `products` is a multiple of ``sum(x*y)``, `one` of ``sum(x)`` and `other` of
+    ``sum(y)``.
     """
     variables, rows, body = graph.open(one.value)
     count = _count(graph, variables, rows)

@@ -196,9 +196,11 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the object that computes the entries of the matrix at the sizes and index arrays of ``call``, from a
-        cache if possible. With ``lower``, it computes the lower triangle only; without ``dense``, it leaves out the
-        terms that fill whole blocks.
+        """Return the object that computes the matrix entries at the sizes and index arrays of ``call``, from a cache if
+        possible.
+
+        With ``lower``, it computes the lower triangle only; without ``dense``, it leaves out the terms that fill whole
+        blocks.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)

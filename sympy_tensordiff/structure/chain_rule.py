@@ -116,9 +116,9 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the Hessian terms ``value * dl/dx * dr/dy``, where f is the function ``outer`` of inner scalars, l and r
-    are the inner scalars that the symbols ``left`` and ``right`` replace, and `value` is the second derivative of f
-    with respect to both symbols.
+    """Yield the terms ``value * dl/dx * dr/dy`` of a Hessian, where l and r are the inner scalars that the symbols
+    ``left`` and ``right`` replace in the function ``outer``, and `value` is the second derivative of ``outer`` with
+    respect to both.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):
@@ -131,8 +131,8 @@ def _cross_terms(
 
 
 def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tuple[Expr, ...]) -> list[_GradientTerm]:
-    """Return the terms of the gradient, with respect to ``variables``, of the inner scalar that ``symbol`` replaces in
-    the function ``outer``: an entry of a variable, or a sum.
+    """Return the terms of the gradient with respect to ``variables`` of an inner scalar of the function ``outer``, the
+    one that ``symbol`` stands for. The scalar is an entry of a variable, or a sum.
     """
     if symbol in outer.reads:
         return [_GradientTerm((), sympy.S.One, outer.reads[symbol])]
@@ -222,7 +222,9 @@ def _open_reduction(reduction: Any) -> tuple[tuple[IndexRange, ...], Expr, Expr]
 
 
 def _rename_bound_indices(total: Any) -> tuple[tuple[IndexRange, ...], Expr]:
-    """Return ``(ranges, body)`` of the reduction ``total`` with new names for the bound indices, outermost first."""
+    """Return ``(ranges, body)`` of the sum or other reduction ``total``, with its bound indices renamed to new ones.
+    The ranges are given outermost first.
+    """
     ranges = total.ranges()
     names = Replacement(Substitution({index: sympy.Dummy(index.name, integer=True) for index, _, _ in ranges}))
     return tuple(IndexRange(*map(names, limit)) for limit in ranges), names(total.body)

@@ -67,8 +67,9 @@ class FlatVariables:
 
 
 def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) -> tuple[FlatVariables, NDArray[Any]]:
-    """Return the layout of the variables, with the shapes of the arrays in ``start``, and the entries of these arrays
-    as one flat vector. `start` is one array, or with ``is_sequence`` one per variable.
+    """Return ``(layout, vector)`` of `variables`: their layout, with the shapes of the arrays in ``start``, and the
+    entries of these arrays as one flat vector. `start` is one array or, with ``is_sequence``, one array for each
+    variable.
     """
     arrays = [np.asarray(array, dtype=float) for array in (start if is_sequence else (start,))]
     if len(arrays) != len(variables):
@@ -138,7 +139,9 @@ class NonlinearProgram:
         return to_flat_vector(self._constraints(*self._call_arguments(x)))
 
     def jacobianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the rows and the columns of the values that `jacobian` returns."""
+        """Return ``(rows, columns)``: the positions in the Jacobian of the values that `jacobian` returns, in the same
+        order.
+        """
         if self._jacobian is None:
             return np.zeros(0, int), np.zeros(0, int)
         return self._jacobian.structure(*self._call_arguments(self.x0))

@@ -253,8 +253,8 @@ class BlockOperator(StructuredOperator):
         return self
 
     def tocsr(self, limit: int = MAX_WRITTEN_ENTRIES) -> Any:
-        """Return all entries of this block of the matrix as a compressed-row (CSR) matrix. For a block with dense
-        terms, raise `ArgumentError` if the dense terms of the whole matrix have more than ``limit`` entries.
+        """Return all entries of this block of the matrix as a compressed-row (CSR) matrix. Raise `ArgumentError` if the
+        block has dense terms, and those of the whole matrix have more than ``limit`` entries.
         """
         return self._whole.tocsr(limit)[self._rows, self._columns] if self.has_dense_terms else self.sparse_part
 

@@ -60,8 +60,8 @@ class SparsityPattern(NamedTuple):
 
 
 def group_terms(terms: Sequence[DerivativeTerm]) -> tuple[TermGroup, ...]:
-    """Return the terms in groups: those of a group have equal index ranges and conditions, so that one loop can compute
-    them. Terms that cancel are dropped.
+    """Partition the derivative terms ``terms`` into groups with equal index ranges and conditions, so that one loop can
+    compute each group. Drop terms that cancel.
     """
     groups: dict[Any, list[DerivativeTerm]] = {}
     first_terms: dict[Any, DerivativeTerm] = {}
@@ -100,7 +100,9 @@ def _add_equal_positions(terms: Sequence[DerivativeTerm]) -> tuple[DerivativeTer
 def find_pattern(
     groups: Sequence[TermGroup], sizes: tuple[Shapes, Shapes], environment: Mapping[Any, Any], *, lower: bool = False
 ) -> SparsityPattern:
-    """Return the sparsity pattern of the sum of all ``groups`` of terms, or with ``lower`` of its lower triangle.
+    """Return the sparsity pattern of the matrix that is the sum of all ``groups`` of terms; with ``lower``, of its
+    lower triangle only.
+
     ``sizes`` are the shapes of the tensors along the rows and the columns, ``environment`` has the values of sizes and
     index arrays.
     """
@@ -128,9 +130,11 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of a matrix of ``shape`` with stored entries at the flat (row-major) positions ``keys``.
-    ``sources`` has the number of the value at each position, from 0 to ``total`` - 1; values at equal positions are
-    added up. ``points`` is stored in the pattern unchanged.
+    """Return the CSR pattern of a sparse matrix of ``shape``, whose values are at the flat (row-major) positions
+    ``keys``; values at equal positions are added up.
+
+    ``sources`` has the number of the value at each position, from 0 to ``total`` - 1. ``points`` is stored in the
+    pattern unchanged.
     """
     all_keys = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
@@ -167,9 +171,11 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row numbers and column numbers of ``term``, one of ``group``, at all ``points``. Raise an error if an
-    index is out of bounds. ``sizes`` are the shapes of the tensors along rows and columns, ``starts`` their first rows
-    and columns; ``environment`` has the values of sizes and index arrays.
+    """Return two arrays for the derivative term ``term`` at all ``points`` of the indices of ``group``: its row numbers
+    and its column numbers in the matrix. Raise an error if an index is out of bounds.
+
+    ``sizes`` are the shapes of the tensors along rows and columns, ``starts`` their first rows and columns;
+    ``environment`` has the values of sizes and index arrays.
     """
     values = {**environment, **dict(zip((b.index for b in group.binders), points, strict=True))}
     count = len(points[0]) if points else 1

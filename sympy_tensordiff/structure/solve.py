@@ -71,7 +71,9 @@ def suggest_method(operator: LinearOperator) -> str:
 
 
 def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
-    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator``; return ``x`` and a description of the method.
+    """Solve ``(A + shift*I) x = b`` for the matrix A of ``operator`` by the method ``method``. Return ``x`` and a
+    description of the method that was used.
+
     ``rtol`` is the tolerance of iterative methods. Raise `ArgumentError` for unsuitable arguments,
     `SingularMatrixError` if the residual is large.
     """
@@ -237,9 +239,7 @@ def _banded_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     band[above + _rows(matrix) - columns, columns] = matrix.data
 
     def solve(b: Vector) -> Vector:
-        """Solve the system with the banded matrix of the enclosing function for the right-hand side ``b``, and return
-        the solution.
-        """
+        """Solve the system with the banded matrix for the right-hand side ``b``, and return the solution."""
         with suppress(np.linalg.LinAlgError):  # not positive definite
             if symmetric:
                 return np.asarray(scipy.linalg.solveh_banded(band[above:], b, lower=True))
@@ -290,8 +290,8 @@ def _arrow_solver(matrix: Any, symmetric: bool) -> Callable[[Vector], Vector]:
     schur = matrix[border][:, border].toarray() - below @ solved
 
     def solve_arrow(b: Vector) -> Vector:
-        """Solve the system with the enclosing function's ``matrix``, a band with a few full rows and columns (an
-        arrow), for the right-hand side ``b``, by the Schur complement.
+        """Solve the system with an arrow matrix (a band with a few full rows and columns) for the right-hand side
+        ``b``, by the Schur complement, and return the solution.
         """
         first = solve(b[rest])
         x = np.empty_like(b)
@@ -410,9 +410,9 @@ class _SeparatedTerm(NamedTuple):
 
 
 def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return ``(left, right)``, two arrays for which ``left.T @ right`` is the dense part of the matrix of
-    ``operator``. Return None if they would have more than ``max_rank`` rows, or if a term of the matrix is not a
-    product of a row factor and a column factor.
+    """Return two arrays ``(left, right)`` such that ``left.T @ right`` is the dense part of the matrix of ``operator``.
+    None if they would have more than ``max_rank`` rows, or if a term of the matrix is not a product of a row factor and
+    a column factor.
     """
     derivative, environment = operator._derivative, operator._environment
     factor_pairs: list[tuple[Any, Any]] = []
@@ -476,9 +476,10 @@ def _range_length(binder: IndexRange, environment: dict[Any, Any]) -> int:
 
 
 def _factor_matrix(operator: LinearOperator, inner: tuple[IndexRange, ...], side: Any, axis: int) -> NDArray[Any]:
-    """Evaluate ``side``, the row or column factor of a low-rank term of the derivative (a sum over the indices
-    ``inner`` of products of two factors), as a matrix. It has one row for each value of ``inner``, and one column for
-    each row (``axis`` 0) or column (1) of the derivative.
+    """Evaluate ``side``, the row or column factor of a low-rank term of the derivative, as a matrix with one row for
+    each value of the indices ``inner``. Its columns are the rows (``axis`` 0) or columns (1) of the derivative.
+
+    A low-rank term is a sum over ``inner`` of products of two factors.
     """
     derivative, environment = operator._derivative, operator._environment
     own_ranges, value, position = side

@@ -44,8 +44,8 @@ def over_time(expr: Any) -> Any:
 
 
 class _OverTime(Rewriting):
-    """A rewriting that replaces scans without dependent states by comprehensions or sums over time, which are ordinary
-    formulas. Raises `UnsupportedError` for a scan whose states depend on earlier ones.
+    """Rewrites scans (loops over time) whose steps do not depend on each other as comprehensions or sums over time.
+    Raises `UnsupportedError` for a scan whose states depend on earlier ones.
     """
 
     def visit_scan(self, expr: Scan, bound_indices: Any) -> Recursion[Any]:

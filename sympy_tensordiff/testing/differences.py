@@ -172,8 +172,10 @@ def check_derivative(
 def _read_given_derivatives(
     expression: Expr, variables: tuple[Expr, ...], derivative: Any, is_sequence: bool
 ) -> list[Expr | None]:
-    """Return for each of ``variables`` the ``derivative`` of ``expression`` that the user gave to be checked, or None
-    if there is none. ``is_sequence`` allows a sequence of derivatives. Raise an error for a wrong number or shape.
+    """Return for each of ``variables`` the derivative of ``expression`` that the user gave in ``derivative``, to be
+    checked; None if none was given. Raise an error for a wrong number or shape.
+
+    ``is_sequence`` allows a sequence of derivatives.
     """
     if derivative is None:
         return [None] * len(variables)
@@ -218,9 +220,10 @@ def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
 def _check_variable(
     expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, candidate: Expr | None
 ) -> float:
-    """Compare the derivative with respect to ``wrt`` with finite differences, at a random point near which
-    ``expression`` is smooth, and return the relative error. ``candidate`` is the user's derivative, or None for that of
-    this package.
+    """Compare the derivative of ``expression`` with respect to ``wrt`` with finite differences at a random point, and
+    return the relative error. ``candidate`` is the user's derivative, or None for that of this package.
+
+    ``expression`` is smooth near the point.
     """
     expressions = (expression, wrt) if candidate is None else (expression, wrt, candidate)
     points = _draw_points(expression, wrt, expressions, sizes, seed)
@@ -280,8 +283,8 @@ def _jacobian_from_pullback(pullback: _Pullback, shape: tuple[int, ...]) -> Call
     """
 
     def compute_jacobian(drawn: dict[Any, Any]) -> FloatArray:
-        """Return the Jacobian at the inputs ``drawn``, with one call of the enclosing function's ``pullback`` per entry
-        of the value.
+        """Return the Jacobian at the inputs ``drawn``, computed row by row with one pullback (vjp) for each entry of
+        the value.
         """
         units = np.eye(int(np.prod(shape, dtype=int))).reshape(-1, *shape)
         rows = np.array([pullback(drawn, unit) for unit in units], np.float64)

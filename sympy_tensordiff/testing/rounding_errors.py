@@ -29,9 +29,10 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def magnified(weight: Any, slope: Any, size: Any, is_symbolic: bool) -> Any:
-    """Return ``weight*abs(slope)*size``: a bound of the error of a result with the derivative ``slope`` with respect to
-    a value with a rounding error of at most ``weight*size``. Unless ``is_symbolic``, it is 0 where the slope is 0, even
-    if ``size`` is infinite there.
+    """Return ``weight*abs(slope)*size``, a bound of the error in a result that comes from a value with a rounding error
+    of at most ``weight*size``. ``slope`` is the derivative of the result with respect to this value.
+
+    Unless ``is_symbolic``, it is 0 where the slope is 0, even if ``size`` is infinite there.
     """
     value = weight * sympy.Abs(slope) * size
     if is_symbolic or slope.is_number:
@@ -55,9 +56,10 @@ class RoundedOperation:
     offsets: tuple[Any, ...]
 
     def bound(self, slope: Any, is_symbolic: bool) -> Any:
-        """Return a bound of the effect of this rounding error on a result whose derivative with respect to the error is
-        ``slope``. The effects in all iterations of the enclosing sums are added. With ``is_symbolic``, the bound is a
-        formula: no values will be substituted.
+        """Return a bound of the effect of this rounding error on a result, whose derivative with respect to the error
+        is ``slope``. The effects in all iterations of enclosing sums are added.
+
+        With ``is_symbolic``, the bound is a formula in which no values will be substituted.
         """
         if not self.limits:
             return magnified(self.weight, slope, self.size, is_symbolic)
@@ -285,9 +287,10 @@ class Perturbation(Rewriting):
     # ------------------------------------------------------------ unknowns
 
     def rounded(self, part: Any, value: Any, weight: Any, size: Any, outer_ranges: tuple[IndexRange, ...]) -> Any:
-        """Return `value`, the result of the operation ``part``, plus a symbol for its absolute rounding error, and
-        record that this error is at most ``weight*size`` roundoffs. Return `value` alone if ``weight`` is 0.
-        ``outer_ranges`` contains the ranges of the enclosing indices.
+        """Return `value`, the result of the operation ``part``, plus a symbol for its absolute rounding error. Record
+        that this error is at most ``weight*size`` roundoffs; return `value` alone if ``weight`` is 0.
+
+        ``outer_ranges`` are the ranges of the enclosing indices.
         """
         if weight == 0:
             return value

@@ -102,7 +102,7 @@ def random_values(
     generator = random.Random(seed)
 
     def draw() -> Fraction | float:
-        """Draw one random rational or float between the enclosing function's ``low`` and ``high``."""
+        """Draw one random rational or float between ``low`` and ``high``."""
         if kind == "float":
             return generator.uniform(low, high)
         odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1
@@ -243,8 +243,8 @@ class _IndexArrayRanges(Accesses):
         self.compared_range: dict[str, tuple[int, int]] = {}
 
     def collect(self, expression: Expr) -> None:
-        """Collect the ranges of integer tensors for which all reads in ``expression`` are in bounds, given the ranges
-        and conditions around them.
+        """Record the ranges that the entries of integer tensors must have so that all reads in ``expression`` are in
+        bounds.
         """
         root = self.reader.read(expression)
         named = {v: self.sizes.get(str(symbol)) for symbol, v in self.reader.free.items()}

@@ -139,9 +139,10 @@ def answer_text(body: str, typeset: Typesetter) -> str:
 
 @lru_cache(maxsize=4)
 def parse_and_derive(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return ``(parsed, derivative)``: the input text ``source``, parsed in ``language``, and its derivative of the
-    given ``order`` with respect to the variables named in ``wrt``. The last few results are cached, since a page asks
-    for several forms of one.
+    """Parse the input text ``source`` in ``language`` and differentiate it. Return ``(parsed, derivative)``; the
+    derivative has the given ``order``, with respect to the variables named in ``wrt``.
+
+    The last few results are cached, since a page asks for several forms of one.
     """
     parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
@@ -189,8 +190,8 @@ def bracket_note(expr: Any) -> str:
 
 
 def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
-    """Return a number for each symbolic size of a parsed expression: the one that the user gave, in ``given`` by name,
-    or a small default that differs from those of other sizes.
+    """Return a number for each symbolic size of the expression ``parsed``: the one in ``given``, by name, or a small
+    default that differs from those of other sizes.
     """
     symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
     return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}

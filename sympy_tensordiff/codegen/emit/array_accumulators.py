@@ -17,9 +17,11 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Return the statements ``body`` with fewer accumulators: if ``s + t`` is stored, the terms of t are added to s,
-    and t is removed. Only sums with equal ``axes`` (a dictionary from accumulators to the axes of their arrays) are
-    joined; those named in ``fixed`` are left unchanged.
+    """Join accumulators in the statements ``body`` of which only the sum is used: if ``s + t`` is stored, the terms of
+    ``t`` are added to ``s``, and ``t`` is removed. Return the new statements.
+
+    Only sums with equal ``axes`` (a dictionary from accumulators to the axes of their arrays) are joined; those named
+    in ``fixed`` are left unchanged.
     """
     *rest, store = body
     if not is_store(store):

@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions on indices under which a program needs an array entry or a named value. Where they are false,
-    generated code may store any other number, and it chooses one at which no derivative is infinite.
+    """The conditions under which a program uses array entries or named values. Where they are false, generated code may
+    store any number, and chooses one at which no derivative is infinite.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     ``stored`` are the conditions of use, in terms of `axis_name`, of the temporary arrays whose entries are arguments

@@ -59,8 +59,8 @@ class Lanes:
         return form.substitute(self.images) if self.images else form
 
     def axes_in(self, form: Affine) -> list[str]:
-        """Return the indices in ``form`` along which array operations are vectorised, outermost first. An index that
-        stands for a form in others is first replaced by this form.
+        """Return the vectorised indices on which ``form`` depends, outermost first. An index that is a function of
+        other indices is first replaced by its form.
         """
         atoms = self.image(form).atoms()
         return [axis for axis in self._spans if axis in atoms]
@@ -158,8 +158,10 @@ class LaneConditions:
 
 
 def sort_conditions(lanes: Lanes, rows: Rows, masks_data: bool = False) -> LaneConditions:
-    """Sort the constraints ``rows`` on vectorised indices by how code tests them: with ``if``, by a narrower range of
-    one index, or with a mask. With ``masks_data``, constraints that contain integer-array entries go into the mask.
+    """Sort the constraints ``rows`` by how array code can test them: with an ``if`` statement, by a narrower range of
+    one vectorised index, or with a mask.
+
+    With ``masks_data``, constraints that contain integer-array entries go into the mask.
     """
     sorted_ = LaneConditions()
     for row in rows:

@@ -34,8 +34,10 @@ _MAX_FACTORS = 8
 
 
 def print_product(loop: Loop, frame: PrintingContext, additions: Additions) -> bool:
-    """Print a loop that only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call in the context ``frame``,
-    which ``additions`` adds to ``s``. Return False, and print nothing, for other loops.
+    """Print ``loop``, which only adds up products, ``s += a[k]*b[k]``, as one ``einsum`` call in ``frame``, and return
+    True. Print nothing and return False for other loops.
+
+    ``additions`` adds the value of the call to ``s``.
 
     Also for products that would need an array with an axis for each index.
     """
@@ -72,9 +74,11 @@ def print_product(loop: Loop, frame: PrintingContext, additions: Additions) -> b
 
 
 def print_split_product(add: Set, frame: PrintingContext, additions: Additions) -> bool:
-    """Print ``add``, an addition to a sum, ``s += a*b``, as one ``einsum`` call in ``frame`` and return True. Return
-    False, and print nothing, if a and b do not vary along different dimensions, or if the library has no compiler that
-    fuses sums with their terms.
+    """Print ``add``, a statement such as ``s += a*b`` in a loop, as one ``einsum`` call in ``frame``, and return True.
+    Print nothing and return False if that is impossible.
+
+    It is impossible if the factors do not vary along different dimensions, or if the library has no compiler that fuses
+    sums with their terms.
 
     A mask stays with the factors that vary along its dimensions only. So does a condition within the product if the
     other factors are polynomials of arguments, which have no poles.
@@ -234,9 +238,10 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return an einsum in which all factors that vary along the same dimensions form one operand; the library
-        chooses the order of its products. None if it has fewer than `fewest` operands, or if an operand would be a
-        large temporary.
+        """Return the sum of products as an einsum in which all factors that vary along the same dimensions form one
+        operand. None if it has fewer than `fewest` operands, or if an operand would be a large temporary.
+
+        The library chooses the order of the products.
 
         A temporary is large if it is larger than what it is computed from, and than the other operands.
         """
@@ -335,7 +340,9 @@ class _SumOfProducts:
         return sorted(dims, key=lambda dim: operand.is_computed and not dim.is_short)
 
     def _array(self, operand: FactorGroup, order: Sequence[Span]) -> str:
-        """Return the text of an operand, as an array with the axes ``order``."""
+        """Return the array expression for the product of the factors in ``operand``, as an array with the axes
+        ``order``.
+        """
         with self.values.inside(self.frame._replace(lanes=Lanes(tuple(order), self.frame.lanes.images))):
             return self.values.scalar(product_of(operand.factors))
 
@@ -391,9 +398,10 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` if each iteration of a loop over i contributes only to ``count``
-    neighbouring entries along a dimension, from the index ``first`` on: ``(dimension, 2*i, 2)`` for the entries ``2*i``
-    and ``2*i + 1``. None if ``count`` is not a small constant, or ``first`` is the same for all i.
+    """Return ``(dimension, first, count)`` if iteration ``i`` of `loop` contributes only to the ``count`` neighbouring
+    entries along a dimension that begin at ``first``: ``(dimension, 2*i, 2)`` for the entries ``2*i`` and ``2*i + 1``.
+
+    None if ``count`` is not a small constant, or ``first`` is the same for all i.
     """
     found = sort_conditions(lanes, lanes.varying_rows(loop_rows(loop)))
     if found.mask or found.scalar or len(found.spans) != 1:

@@ -85,8 +85,8 @@ def find_recurrences(
 
 
 def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return ``body`` without the loops that have no iterations for any sizes, and with 1 in place of the product that
-    such a loop computes. If one of them computes another reduction, such as a sum, return ``body`` unchanged.
+    """Remove loops without iterations from ``body`` and replace the products that they would compute by 1. Return
+    ``body`` unchanged if such a loop computes another reduction, such as a sum.
     """
     empty = [s for s in body if isinstance(s, Loop) and _is_empty(s)]
     neutral = {name: add.reduction for name, add in added(empty).items() if add.reduction == "prod"}
@@ -94,8 +94,8 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return body
 
     def without_empty_products(value: Scalar) -> Scalar:
-        """Return 1 for a name in ``neutral`` of the enclosing function, a product that has no factors there, and a
-        product without its factors 1. Other values are unchanged.
+        """Simplify ``value`` with 1 in place of the products that have no factors (the names in ``neutral``): such a
+        name becomes 1, and a product loses its factors 1. Other values are unchanged.
         """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]

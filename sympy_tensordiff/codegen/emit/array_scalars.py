@@ -48,7 +48,7 @@ _INFINITE = INFINITY, Operation("neg", (INFINITY,))
 
 
 class PrintingContext(NamedTuple):
-    """The context in which a statement is printed as array code: the vectorised dimensions (``lanes``), the mask of
+    """The context in which a statement is printed as array code: its vectorised dimensions (``lanes``), the mask of
     entries whose values count, the block of text to append to, and the constraints that hold.
 
     ``known`` are conditions on Python integers, ``context`` conditions that hold in each lane, and ``mask`` is a
@@ -130,8 +130,8 @@ class VectorPrinter(ScalarPrinter):
         self.lanes, self._slots, self.context, self.masks, self.frame = outer
 
     def varies(self, node: Scalar) -> frozenset[Span]:
-        """Return the dimensions along which the value of ``node`` may differ, among the index ranges that the current
-        array operation runs over.
+        """Return the vectorised dimensions of the current array operation along which the value of the scalar ``node``
+        may vary.
         """
         forms: list[Affine] = []
         for part in subexpressions(node):
@@ -209,8 +209,8 @@ class VectorPrinter(ScalarPrinter):
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
     def name(self, name: str) -> str:
-        """Return the text of the value `name`, which broadcasts against the current dimensions: an array gets axes of
-        length 1 for those that it lacks.
+        """Return the Python text of the value `name`. For an array, it has new axes of length 1 for the current
+        dimensions that the array lacks, so that it broadcasts.
         """
         home, text = self.stored.get(name), self.names(name)
         if home is None or not home.varies:
@@ -221,8 +221,9 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` to read the stored value ``home`` inside of the current loops. ``index`` is in
-        terms of their dimensions. An axis along which the value is constant has the index 0 and the length 1.
+        """Return ``(index, shape)`` for reading the stored value ``home`` inside of the current loops: the index in
+        terms of their dimensions, and the shape of the stored array. An axis along which the value is constant has the
+        index 0 and the length 1.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -423,9 +424,10 @@ class VectorPrinter(ScalarPrinter):
         return self.in_lane_order(f"{name}[{', '.join(texts)}]", dims, [":"] * len(dims))
 
     def target_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine], block: TextBlock) -> str:
-        """Return the text of the entries at ``index`` of the array ``name`` as the target of an assignment. A view to
-        which Python cannot assign is given a name in ``block`` first, and this name is returned. ``extents`` are the
-        lengths of the array's axes.
+        """Return the Python text of the entries at ``index`` of the array ``name``, as the target of an assignment. If
+        Python cannot assign to this expression, first give the view a name in ``block``, and return this name.
+
+        ``extents`` are the lengths of the array's axes.
         """
         part = self.view_text(name, index, extents, ", write=True")
         is_transposed = ".T" in part or ".transpose(" in part
@@ -507,9 +509,8 @@ class VectorPrinter(ScalarPrinter):
         return super().operation(node)
 
     def _with_guards(self, node: Operation) -> Operation:
-        """Return `node`, a product or a call of a function, with the arguments of functions that have singularities
-        guarded, such as ``x`` in ``1/x``: where a mask is false, the argument is replaced by a number at which the
-        derivative is finite.
+        """Return `node`, a product or function call, such that derivatives are finite where a mask is false: an
+        argument of a function with a singularity, such as ``x`` in ``1/x``, is replaced there by a safe number.
 
         A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
         ``x = 0``.

@@ -347,9 +347,10 @@ class Additions:
     def update(
         self, name: str, text: str, reduction: Reduction, frame: PrintingContext, varies: frozenset[Span] = frozenset()
     ) -> None:
-        """Append a line to ``frame`` that combines the accumulator ``name`` with the array expression ``text``, as
-        `reduction` says: ``s += text`` for a sum. ``varies`` are the dimensions along which the text is known to have
-        entries.
+        """Append a line to ``frame`` that updates the accumulator ``name`` with the array expression ``text`` by the
+        operation `reduction`: ``s += text`` for a sum.
+
+        ``varies`` are the dimensions along which the text is known to have entries.
         """
         function, operator = FUNCTIONS[reduction]
         if self.values.dialect.is_pure:

@@ -151,8 +151,8 @@ def _body_functions(step: Recurrence, dialect: Dialect) -> list[str]:
 
 
 def print_steps(program: Program, names: FormNames, name: str = "run") -> list[str]:
-    """Return the texts of the Python functions, in NumPy, that run the steps of a program, one string for each
-    function. The last is the function ``name``, which calls the others.
+    """Generate the Python functions, in NumPy, that run the steps of ``program``, and return their texts. The last one
+    is the function ``name``, which calls the others.
     """
     functions, inner = _print_functions(program, names, DIALECTS["numpy"])
     around = 'with np.errstate(all="ignore"):' if name == "run" else ""
@@ -606,9 +606,11 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: PrintingContext) -> None:
-        """Append to ``frame`` a Python loop over the range of ``wide``, for array code that computes many entries at
-        once, each with its own range of ``loop``. The range of ``wide`` contains all of these; each iteration computes
-        only the entries whose range contains the loop variable.
+        """Append a Python loop over the range of ``wide`` to ``frame``, for array code that computes many entries at
+        once, each with its own range of ``loop``. An iteration computes only the entries whose range contains the loop
+        variable.
+
+        The range of ``wide`` contains the ranges of all entries.
         """
         lows, stops = loop_ends(wide)
         low = self.values.extreme("max", self.narrowing.without_dominated(lows, 1, frame.known))
@@ -651,8 +653,9 @@ class KernelPrinter:
         return True
 
     def print_over_widest_range(self, loop: Loop, wide: Loop, frame: PrintingContext) -> bool:
-        """Print ``loop``, a sum whose range depends on the array entry, as a sum over `wide`, a range for all entries,
-        in which terms outside of an entry's own range are 0. Return whether that was possible.
+        """Print ``loop``, a sum whose range depends on the array entry, as array code that sums over `wide`, a range
+        that contains those of all entries: terms outside of an entry's own range count as 0. Return whether that was
+        possible.
 
         A Python loop follows for the case of an infinite or nan factor, unless the dialect is pure.
         """

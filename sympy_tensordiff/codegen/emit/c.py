@@ -435,8 +435,8 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[Refusal]:
-        """Yield a `Refusal` for each case in which the C function refuses a call, and for each line, such as a
-        declaration, that the following conditions need.
+        """Yield the refusals of the C function, each a condition under which it refuses a call or, as `Refusal` as
+        well, a line such as a declaration that the following conditions need.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
@@ -471,16 +471,18 @@ class CFile:
         yield Refusal(f"!is_symmetric({array}, {length})", 2)
 
     def range_of_data(self, array: str, count: str) -> Generator[Refusal, None, tuple[str, str]]:
-        """Return ``(least, greatest)``, C expressions for the least and the greatest of the ``count`` entries of the
-        integer array ``array``. Use it as ``yield from``: a subclass first yields the lines (`Refusal`) that compute
+        """Return ``(least, greatest)``, the C expressions for the least and the greatest of the ``count`` entries of
+        the integer array ``array``. This is a generator: a subclass may first yield lines (`Refusal`) that compute
         both.
         """
         yield from ()
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[Refusal]:
-        """Yield the `Refusal` of a call if an entry of an integer array is an index out of bounds. ``search`` is the
-        file of the functions that search for such an entry, ``forms`` prints conditions.
+        """Yield the refusals, each a `Refusal`, of a call in which an integer array has an entry that is out of bounds
+        as an index. ``search`` is the C file of the functions that search for such entries.
+
+        ``forms`` prints conditions.
 
         The search runs only if the range of the data does not rule them out.
         """

@@ -281,8 +281,10 @@ class CPrinter(CForms, NestPrinter):
         return all(entry.index[:1] == (iteration,) for entry in entries if entry.array in written)
 
     def totals_of_loop(self, loop: Loop, path: StatementPath) -> list[str]:
-        """Return the names of the scalars to which each iteration of ``loop`` adds one term, so that partial sums can
-        be computed in parallel; [] if the loop has other effects. ``path`` is the position of ``loop`` in the kernel.
+        """Return the names of the scalars to which each iteration of ``loop`` adds one term, if these additions are its
+        only effect on values outside of it; else []. Such a loop can be run in parallel with partial sums.
+
+        ``path`` is the position of ``loop`` in the kernel.
         """
         own, found = self.declared_in(path), list[str]()
         body = loop.body
@@ -371,9 +373,9 @@ def _c_type(statement: Set) -> str:
 
 
 def _declarations(body: Sequence[Statement], wanted: Mapping[str, str]) -> dict[StatementPath, dict[str, str]]:
-    """Return the positions in ``body`` at which to declare the scalars ``wanted``, a dictionary from names to C types.
-    The result maps the position of a statement to the names and types declared before it. This is the innermost block
-    with all uses of the scalar.
+    """Choose where to declare the scalars ``wanted``, a dictionary from names to C types: each in the innermost block
+    of ``body`` with all its uses. Return a dictionary from positions of statements to the names and types declared
+    before them.
 
     So each iteration of a loop has its own copy of a scalar that no other iteration reads, and may run on another core.
     """

@@ -94,8 +94,8 @@ class CRecurrencePrinter:
         return self.loop_over_entries(result, f"{target}[{self.index}] = 0;")
 
     def copied(self, target: str, source: str, result: str) -> list[str]:
-        """Return the C lines that copy an array from the pointer `source` to the pointer `target`. Its shape is that of
-        the array named `result`, which a time step fills.
+        """Return the C lines that copy an array of a time step from the pointer `source` to the pointer `target`. It
+        has the shape of the array `result`.
         """
         return self.loop_over_entries(result, f"{target}[{self.index}] = {source}[{self.index}];")
 
@@ -182,9 +182,10 @@ class CudaBlockRecurrencePrinter(CRecurrencePrinter):
         self.entry = self.names.fresh("entry")
 
     def loop_over_entries(self, result: str, text: str) -> list[str]:
-        """Return CUDA lines in which the threads of a block run the statement `text` once for each entry of `result`,
-        an array of a time step, and then meet at a barrier. If the array has a batch axis, each block runs it for the
-        entries of one batch index.
+        """Return CUDA lines in which the threads of a block together run the statement `text` once for each entry of
+        `result`, an array of a time step, and then wait at a barrier.
+
+        If the array has a batch axis, each block runs it for the entries of one batch index.
         """
         shape, axis, i = self.results[result], self.axes.get(result), self.index
         own = without_axis(shape, axis)

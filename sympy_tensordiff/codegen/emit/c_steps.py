@@ -131,9 +131,11 @@ class CStepPrinter:
         return self.function(step, printer.lines, local, work)
 
     def function(self, step: Step, lines: Sequence[str], local: FormNames, work: dict[str, str]) -> StepText:
-        """Return the C function of a step with the body ``lines``, in which ``local`` names the integer forms. Its
-        parameters are the program's arrays, numbers and sizes that occur in the lines, and scratch arrays: ``work``
-        maps their names to their numbers of entries, as C text.
+        """Return the text of the C function of ``step`` with the body ``lines``. Its parameters are the arrays, numbers
+        and sizes of the program that occur in the lines, and the scratch arrays ``work``.
+
+        ``work`` maps names of arrays to their numbers of entries, as C text; ``local`` has the C names of integer
+        forms.
         """
         words = set(WORD.findall("\n".join(lines)))
         filled = {self.names(name) for name in filled_arrays(step)}
@@ -179,7 +181,9 @@ class CLibraryCallPrinter:
         """The shapes of the arrays within ``work``."""
 
     def loops(self, axes: Sequence[tuple[str, Affine]], line: str) -> None:
-        """Append loops over ``axes`` with ``line`` as their body."""
+        """Append loops over ``axes``, pairs of a name and a length, to the C code, with the line ``line``
+        as the body.
+        """
         self.lines += self.forms.loops(axes, [line])
 
     def array(self, wish: str, shape: Sequence[Affine]) -> str:
@@ -277,8 +281,8 @@ class CLibraryCallPrinter:
         self, factors: str, axes: Sequence[tuple[str, Affine]], source: str, target: str, is_transposed: bool = False
     ) -> None:
         """Append C code that solves linear systems with a matrix, given by its triangular ``factors``, or with its
-        transpose. ``source`` is the C text of an entry of the right sides, ``target`` that of the solutions. The first
-        of ``axes`` is that of the matrix.
+        transpose. The right sides are read from the entry ``source``; the solutions are written to the entry
+        ``target``.
 
         ``axes`` are the axes of the columns.
         """
@@ -418,6 +422,8 @@ class CNames(FormNames):
     """The identifiers of a C file: none begins with an underscore, which C reserves for the compiler."""
 
     def spelled(self, name: str) -> str:
-        """Return ``name`` as a valid C identifier: no leading or double underscores, no clash with the file's names."""
+        """Return ``name`` as a valid C identifier that has no leading or double underscores and does not clash with
+        other names in the file.
+        """
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
         return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

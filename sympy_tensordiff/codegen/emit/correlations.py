@@ -155,8 +155,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, one for each index that neither
-        the block nor the number of the task fixes. Return the text block inside of the innermost loop.
+        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, over the indices that are fixed
+        neither in the block nor by the number of the task. Return the text block inside of the innermost loop.
 
         Longer loops are further outside; only those on which a solved index depends come before. Without
         ``self.block``, the innermost loop runs over blocks of rows.
@@ -178,7 +178,7 @@ class _TiledCorrelation:
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
         """Append code to ``lines`` that computes the label ``solved`` from the index of a result entry: for the index
-        ``i + k``, k is the index minus i. Return the block for the code that runs only if the label is in range.
+        ``i + k``, the label k is the index minus i. Return the block for code that runs only if the label is in range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -206,14 +206,14 @@ class _TiledCorrelation:
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the C text of the offset in memory at which the tile of a block begins in the array that `view`
-            reads: that of the entry with 0 for the loop variables in ``zero``.
+            """Return the text of a memory offset: the position, in the array that `view` reads, of the entry that is
+            read when the loop variables within the tile are 0. The tile begins there.
             """
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
         def stride_text(view: Load, label: str) -> str:
-            """Return the text of the stride of the index ``label`` in the array that `view` reads: how many entries the
-            read moves on if the index grows by 1. ``strides`` of the enclosing function has the strides of arrays.
+            """Return the text of the stride of the loop index ``label`` in the array that `view` reads: the change of
+            the memory offset when the index grows by 1.
             """
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 

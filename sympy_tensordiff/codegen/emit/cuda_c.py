@@ -81,8 +81,8 @@ class CudaTexts(CPrinter):
         self.functions = {**self.functions, **own, **{name: name for name in DEVICE_HELPERS}}
 
     def delinearised_lines(self, axes: Sequence[str], extents: Sequence[str], flat: str) -> list[str]:
-        """Return the lines of C that recover the indices ``axes``, which have the ranges ``extents``, from ``flat``,
-        the number of an entry in row-major order, by division and remainder.
+        """Return the lines of C that compute the indices ``axes`` from ``flat``, the number of an entry in row-major
+        order, by division and remainder. ``extents`` are the lengths of the axes.
         """
         lines = []
         for number in range(len(axes) - 1, -1, -1):
@@ -169,9 +169,8 @@ class CudaCPrinter(CudaTexts):
 
 
 class CudaLoopKernelPrinter(CudaCPrinter):
-    """Prints a kernel that is part of a recurrence as CUDA C for a block of threads that runs the whole loop over time;
-    the threads divide the entries of each array among them. ``batch`` is the number of the batch axis, None without
-    one.
+    """Prints a kernel of a recurrence as CUDA C for a block of threads that runs the whole loop over time: the threads
+    divide the entries of each array among them. ``batch`` is the number of the batch axis, None without one.
     """
 
     def __init__(
@@ -284,8 +283,8 @@ class CudaLoopStepPrinter(CudaStepPrinter):
     storage = "static __device__"
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:
-        """Return the device function in which the threads of a block compute a kernel together, for a loop over time
-        that runs on the GPU.
+        """Return the CUDA device function in which the threads of a block compute the kernel ``step`` together. It is
+        called in each step of a loop over time that runs on the GPU.
         """
         local, bare = self.names.copy(), scalar_arrays(self.program.arguments)
         batch = self.axes.get(kernels_of(step)[0].array)
@@ -397,8 +396,8 @@ class CudaFile(CFile):
         return super().scratch_function(memory)
 
     def search_entries(self, search: CFile) -> str:
-        """Return the C expression for the length of the buffer, in numbers, that a search for out-of-bounds indices
-        needs: one entry for each of its results, plus scratch memory. `search` is the C file of the search.
+        """Return the C expression for the length of the buffer that the search for out-of-bounds indices in the C file
+        `search` needs: one entry for each of its results, plus scratch memory.
         """
         return f"{len(search.program.outputs)} + {super().search_entries(search)}"
 
@@ -444,8 +443,10 @@ class CudaFile(CFile):
         return "*".join(self.forms.form(extent, UNARY) for extent in extents) or "1"
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
-        """Yield the lines that launch ``found``, the printed kernel of a step, or call a recurrence. A launch that may
-        have no threads is guarded. ``functions`` returns the call of a step's function as text.
+        """Yield the lines of C code that launch the kernel of ``step``, or call the function of a recurrence. A launch
+        that may have no threads is guarded by a condition.
+
+        ``functions`` returns the call of a step's function as text.
         """
         function, _, rest = functions(step).partition("(")
         if isinstance(step, Recurrence):

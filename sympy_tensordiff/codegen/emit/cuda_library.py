@@ -43,8 +43,8 @@ OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(texts: Sequence[str]) -> list[str]:
-    """Return the texts of a module for ``texts``, functions that call a library: `SHAPED`, the helpers that they call,
-    and the functions themselves, with CuPy in place of NumPy.
+    """Return the source texts of a CUDA module for ``texts``, functions that call a library: a text for array shapes
+    (`SHAPED`), the helpers that they call, and the functions themselves, with CuPy in place of NumPy.
     """
     pieces = [*called_by(texts, LIBRARY_HELPERS).values(), *texts]
     return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]

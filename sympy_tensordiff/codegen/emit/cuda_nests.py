@@ -196,8 +196,8 @@ class CudaPrinter(NestPrinter):
         return super().call(function, arguments)
 
     def data(self, entry: IndirectIndex) -> str:
-        """Return the CUDA expression that reads `entry`, an entry of an integer array that is used in an index; the
-        array is stored flat.
+        """Return the CUDA expression that reads `entry`, an entry of a flat integer array that is used as an index of
+        another array.
         """
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 
@@ -321,9 +321,10 @@ class CudaPythonBlockPrinter(CudaPrinter):
 
 
 def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest | None = None) -> list[Affine]:
-    """Return the extents that the text of a step's GPU kernel contains: those of the grid of threads and those of its
-    arrays, except along first axes. ``shapes`` maps arrays to shapes; `nest` is the loop nest for blocks of threads, if
-    they share memory.
+    """Return the axis lengths that the GPU kernel of ``step`` needs: those of the grid of threads, and those of its
+    arrays except along their first axes. ``shapes`` maps arrays to shapes.
+
+    `nest` is the loop nest for blocks of threads, if they share memory.
     """
     arrays = (*filled_arrays(step), *uses(step).arrays)
     box = [extent for kernel in kernels_of(step) for extent in kernel.box(shapes)]
@@ -413,8 +414,10 @@ def _kernel_text(
     shapes: Shapes,
     chosen: Collection[int] | None,
 ) -> KernelText:
-    """Return the text of the GPU function of a step with the loop nest ``nest``. Integer forms with the same value in
-    all threads are numbered; those with numbers in ``chosen`` (None: all) become parameters of the function.
+    """Return the text of the GPU function that computes ``step`` by the loop nest ``nest``.
+
+    Integer forms with the same value in all threads are numbered; those with numbers in ``chosen`` (None: all) become
+    parameters of the function.
     """
     if not isinstance(nest, BlockNest):
         printer = CudaPrinter(names, step, shapes, chosen)
@@ -445,8 +448,10 @@ def _function_text(
     threads: str,
     extents: Sequence[Affine],
 ) -> KernelText:
-    """Return the GPU function that computes a step by the loop nest ``body``. Its parameters are the names that occur
-    in its text or in the forms ``extents``; ``threads`` says in its docstring which threads compute it.
+    """Return the text of the GPU function that computes ``step`` by the loop nest ``body``. Its parameters are the
+    names that occur in the text or in the forms ``extents``.
+
+    ``threads`` says in its docstring which threads compute it.
     """
     first, *others = (task_text(k, names) for k in kernels_of(step) if k.array in filled_arrays(step))
     tasks = ", ".join([first, *(other.removeprefix("Fill ") for other in others)])

@@ -150,8 +150,8 @@ class _DeviceLoop:
         return "\n".join(block.render())
 
     def entries(self, name: str, level: int = 0) -> str:
-        """Return the text of the number of entries of the array ``name`` of a time step, such as ``n*m``. An array with
-        one axis has a form, which is put in parentheses if its precedence is below ``level``.
+        """Return the CUDA text of the number of entries of the array ``name`` of a time step, such as ``n*m``. For an
+        array with one axis, it is in parentheses if its precedence is below ``level``.
         """
         shape: Sequence[Affine] = [extent.substitute(self.integers) for extent in self.shapes[name]]
         return "*".join(self.form(extent, UNARY if shape[1:] else level) for extent in shape) or "1"

@@ -43,8 +43,8 @@ def module_names(program: Program, own: Iterable[str], kind: type[FormNames] = F
 
 
 def passed_names(kernel: Step, names: FormNames, extents: Sequence[Affine] = ()) -> list[str]:
-    """Return the names of the arguments of a step's function: the arrays that it fills, the arrays that it reads,
-    scalars, and integers (also those in ``extents``).
+    """Return the names of the arguments of the function for the step `kernel`, in this order: arrays that it fills,
+    arrays that it reads, scalars, and integers, also those in ``extents``.
     """
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
@@ -168,9 +168,10 @@ def module_text(
     library: str = "",
     constants: str = "",
 ) -> str:
-    """Return the text of a generated module: a header, imports, the definitions ``library`` and ``constants``, and the
-    function texts ``pieces``. ``modules`` maps further modules to names that may be imported from them; only names that
-    occur in the pieces are.
+    """Return the text of a generated Python module: a header, imports, the definitions ``library`` and ``constants``,
+    and the texts ``pieces`` of its functions.
+
+    ``modules`` maps further modules to names that may be imported from them; only names that occur in the pieces are.
     """
     text = "\n".join(pieces)
     lines = [f"import {module}" for module in STANDARD_MODULES if f"{module}." in text]
@@ -227,8 +228,8 @@ def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
 
 
 class Temporaries:
-    """Answers questions about the temporaries of a program for the code that allocates them: their shapes as text, with
-    extents that may be negative clipped to 0, and whether they may be empty.
+    """Returns facts about the temporaries of a program for the code that allocates them: their shapes as text, with
+    negative extents replaced by 0, and the condition that they are not empty.
     """
 
     def __init__(self, program: Program, printer: FormPrinter) -> None:

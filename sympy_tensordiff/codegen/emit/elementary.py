@@ -466,9 +466,11 @@ def _sine_near(a: Precision, quarters: int) -> str:
 
 
 def _quarter_turns(a: Precision) -> str:
-    """Return lines of code, in the precision ``a``, for the first step of the reduction of an angle x: they round
-    ``x/(pi/2)`` to the integer ``n`` and store ``x - n*HALF_PI[0]`` in ``t``, from which the smaller terms of `HALF_PI`
-    are still to be subtracted. The low bits of the double ``turns`` contain ``n``, which gives the quadrant.
+    """Return Python code, in the precision ``a``, that begins to reduce an angle ``x`` modulo pi/2: it rounds
+    ``x/(pi/2)`` to the integer ``n`` and stores ``x - n*HALF_PI[0]`` in ``t``.
+
+    The smaller terms of `HALF_PI` are still to be subtracted from ``t``. The low bits of the double ``turns`` contain
+    ``n``, which gives the quadrant.
     """
     return f"""c = np.float64(x if abs(x) <= {a(MAX_NEAR_ANGLE)} else x - x)
     turns = c*{2 / math.pi!r} + {DOUBLE.round}
@@ -654,9 +656,11 @@ _SHIFT = 6
 
 
 def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str:
-    """Return the lines of code that compute ``tail``, the sum of ``1/(size + k)**power`` over k = 1, 2, 3, ..., where
-    ``size = abs(x)`` and ``power`` is 2 or 3: a quotient of two polynomials for the first terms plus the asymptotic
-    `series` for the others. For a large size only the series is computed, less the term for k = 0.
+    """Return code that computes ``tail``, the sum of ``1/(abs(x) + k)**power`` over k = 1, 2, 3, ..., in the precision
+    ``a``; ``power`` is 2 or 3.
+
+    The first terms are a quotient of two polynomials, the others the asymptotic `series`. If abs(x) is large, ``tail``
+    is the series alone, less the term for k = 0.
 
     The denominator is a power of the product of all ``c + k``, multiplied in pairs: the first and the last, and so on.
     """
@@ -679,9 +683,8 @@ def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str
 
 
 def _inverse_of_first_pole(a: Precision) -> str:
-    """Return the lines of code that set ``inverse``, for a function with poles at 0, -1, -2, ...: ``1/x`` for positive
-    x, ``pi/sin(pi*x)`` up to its sign for negative x, infinity at a pole. ``a`` writes the numbers in the function's
-    precision.
+    """Return code that sets ``inverse``, for a function of ``x`` with poles at 0, -1, -2, ...: to ``1/x`` for positive
+    x, to ``pi/sin(pi*x)`` up to its sign for negative x, and to infinity at a pole. ``a`` is the precision.
     """
     return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
     v = f*f

@@ -343,8 +343,8 @@ class LibraryCall:
         return self.reshaped(text, batch, groups)
 
     def reshaped(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return NumPy text that reshapes the array ``text``, which has one axis for each label: the axes of each group
-        of labels in ``groups`` are merged into one, after the axes ``batch``, which stay.
+        """Return the NumPy expression that merges axes of the array ``text``: those of each group of labels in
+        ``groups`` become one axis, after the axes ``batch``, which are kept.
         """
         if all(len(group) == 1 for group in groups):
             return text
@@ -353,8 +353,8 @@ class LibraryCall:
         return f"{text}.reshape({', '.join(axes)})"
 
     def split(self, text: str, batch: Sequence[int], groups: Groups) -> str:
-        """Return NumPy text that splits the axis for each of ``groups`` into one axis for each label of the group,
-        which undoes `reshaped`. ``text`` computes the array; ``batch`` are the labels of its leading axes.
+        """Return the NumPy expression that undoes `reshaped`: in the array expression ``text``, it splits the axis of
+        each group of labels in ``groups`` into one axis for each label. ``batch`` are the labels of the leading axes.
         """
         if all(len(group) == 1 for group in groups):
             return text

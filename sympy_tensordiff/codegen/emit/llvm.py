@@ -208,8 +208,8 @@ class Builder:
         self.start(after)
 
     def choice(self, condition: str, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
-        """Emit a branch that executes the code of ``yes()`` if ``condition`` is true, else that of ``no()``, and return
-        the value of the executed one. If one value is a float and the other a double, the result is a double.
+        """Emit code that computes ``yes()`` if ``condition`` is true, else ``no()``, and return its LLVM value. If one
+        of the two is a float and the other a double, the result is a double.
         """
         first, second, after = self.labels("yes", "no", "chosen")
         self.branch(condition, first, second)

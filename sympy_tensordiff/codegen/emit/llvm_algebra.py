@@ -149,8 +149,8 @@ def solved(module: Module, is_transposed: bool) -> str:
             f.subtract("%x", row, f.entry(k, row) if is_transposed else f.entry(row, k), k, ("0", "%m"), "%m")
 
     def divide(row: str) -> None:
-        """Emit a loop that divides ``row`` of the right sides by the diagonal entry of the triangular matrix in this
-        row. If that entry is 0, the emitted code stores the error code for a singular matrix in ``code``.
+        """Emit a loop that divides the row number ``row`` of the right sides by the diagonal entry of the triangular
+        matrix in this row. If the entry is 0, the emitted code stores the error code for a singular matrix.
         """
         diagonal = f.entry(row, row)
         with f.when(lambda: f.compare("oeq", diagonal, "0.0")):
@@ -284,9 +284,10 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"call void @{factorized(self.module)}(ptr {pointer}, i64 {self.form(self.n)})")
 
     def solve(self, factors: str, axes: Sequence[tuple[str, Affine]], batch: Sequence[Affine]) -> None:
-        """Emit code that solves linear systems with the triangular ``factors`` of a matrix: the systems of a `Solve`
-        step or, for an inverse, systems with the unit matrix as right sides. ``axes`` are the names and extents of the
-        axes of a right side, ``batch`` is the index in the batch.
+        """Emit code that solves linear systems with the triangular ``factors`` of a matrix, those of a `Solve` step, or
+        of an inverse, whose right sides are the unit matrix.
+
+        ``axes`` are the names and extents of the axes of a right side, ``batch`` is the index in the batch.
         """
         step, is_transposed = self.step, False
         source: Callable[[Sequence[Affine]], str]

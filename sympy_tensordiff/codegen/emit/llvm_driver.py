@@ -94,9 +94,7 @@ def print_llvm(program: Program, target: Target, parallel: frozenset[str] = froz
     pairs = [(step, one) for step, one in zip(program.kernels, found, strict=True) if one is not None]
 
     def new_entry_printer() -> EntryPrinter:
-        """Return a new printer for one entry point, a function of the LLVM module that Python calls. The module is that
-        of the enclosing function.
-        """
+        """Return a new printer for an entry point: a function of the LLVM module that Python can call."""
         return EntryPrinter(module, program, prover, target.head)
 
     if library:

@@ -71,8 +71,8 @@ class _LlvmTranslation:
         return "\n".join([head, *self.lines, f"  ret {self.real} {result}", "}"])
 
     def as_kind(self, value: tuple[str, str], kind: str) -> str:
-        """Return the text of `value`, a pair ``(text, kind)``, for use where the kind `kind` is expected: a literal is
-        written in that type, and code that extends a single-precision number to double is emitted.
+        """Return the text of `value`, a pair ``(text, kind)`` of LLVM code, as an operand of the type `kind`: a literal
+        is written in that type. Emit code that extends a single-precision number to double if that is needed.
         """
         text, own = value
         if own == "number":

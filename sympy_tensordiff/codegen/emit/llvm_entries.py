@@ -339,8 +339,8 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
 
 
 def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
-    """Return a key that is equal for arrays of equal size: the product of the constant extents, and the other extents
-    as sorted texts.
+    """Return a key for the number of entries of ``array``: the product of its constant extents, and its other extents
+    as sorted texts. Arrays with equal keys are equally large.
     """
     numbers = [form.constant for form in array.shape if form.is_constant]
     return prod(numbers), tuple(sorted(str(form) for form in array.shape if not form.is_constant))

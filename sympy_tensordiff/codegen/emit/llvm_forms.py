@@ -211,8 +211,10 @@ class LlvmFormPrinter(Builder):
         return self.pointer_at(self.base(array), offset, self.entry_type(array))
 
     def checked(self, place: str, extent: str) -> str:
-        """Emit code that checks that the integer ``place`` is a valid index of an axis of length ``extent``, and return
-        the index. If it is out of range, it is replaced by 0, and a flag is set for which the call raises an error.
+        """Emit code that checks that the integer ``place`` is a valid index of an axis of length ``extent``. Return an
+        index that is valid in any case: ``place``, or 0 if it is out of range.
+
+        If it is out of range, a flag is set for which the call raises an error.
         """
         self.module.declared["outside"] = "@outside = internal global i32 0"
         is_inside = self.new(f"icmp ult i64 {place}, {extent}")
@@ -221,8 +223,8 @@ class LlvmFormPrinter(Builder):
         return self.new(f"select i1 {is_inside}, i64 {place}, i64 0")
 
     def check_block(self, array: str, pointer: str, *axes: tuple[str, str]) -> None:
-        """Emit a run-time test that a block of ``array`` is in bounds, by its corners. The block begins at ``pointer``,
-        and `axes` are its (length, stride) pairs. Nothing is emitted if the module has no such tests.
+        """Emit a run-time test that a block of ``array``, which begins at ``pointer``, is in bounds. `axes` are its
+        (length, stride) pairs. Nothing is emitted unless the module is compiled with such tests.
         """
         if not self.module.is_checked:
             return

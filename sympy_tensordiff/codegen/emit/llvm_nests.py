@@ -141,17 +141,18 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return all(run is not None and run == (len(load.index) - 1, 1) for load, run in own)
 
     def last_multiple(self, low: str, stop: str, count: int) -> str:
-        """Emit the end of the last whole group of ``count`` iterations in a loop from ``low`` to ``stop``, and return
-        it: ``low`` plus the greatest multiple of ``count`` (a power of 2) that fits, or ``low``.
+        """Emit the end of the last whole group of ``count`` iterations, a power of 2, in a loop from ``low`` to
+        ``stop``, and return its value: ``low`` plus the greatest multiple of ``count`` that is not beyond ``stop``.
         """
         length = self.greatest(["0", self.new(f"sub nsw i64 {stop}, {low}")])
         whole = self.new(f"and i64 {length}, {-count}")
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """If `loop` contains conditions, emit the integer quotients that are constant in it in front of it. Return
-        False if that is impossible for one of them; the loop must then not be vectorised, because LLVM 22.1 would
-        miscompile it.
+        """Emit the integer quotients that are constant in `loop` in front of it, if it contains conditions. Return
+        False if one of them cannot be moved.
+
+        The loop must then not be vectorised, because LLVM 22.1 would miscompile it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)

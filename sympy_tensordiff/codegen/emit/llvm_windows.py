@@ -57,8 +57,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Emit the heads of loops over all indices that neither the block nor the number of the task fixes, the longest
-        loop first. The loops are entered on ``stack``: closing it ends them.
+        """Emit the beginning of loops over all indices that are fixed neither in the block nor by the number of the
+        task, the longest loop first. Closing ``stack`` ends the loops.
         """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
@@ -93,8 +93,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Emit a call of the function that multiplies two blocks of matrices and adds the product to a third: ``own``
-        is a read of the array of the sums, ``left`` and ``right`` are reads of the factors.
+        """Emit a call of the function ``c += a @ b`` for small blocks of matrices: ``own`` is the read at which the
+        block of sums begins, ``left`` and ``right`` are those of the factors.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}

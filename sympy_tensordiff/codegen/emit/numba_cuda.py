@@ -169,8 +169,10 @@ def compute_text(
     block_loops: Mapping[str, BlockRecurrence],
     step: str = "",
 ) -> str:
-    """Return the text of the function that launches the GPU kernels of all steps, for arrays in device memory. Mappings
-    from array names describe the steps that are not plain kernels: partial sums (``whole``), library calls
+    """Return the text of the Python function that launches the GPU kernels of all steps of ``program``, for arrays in
+    device memory.
+
+    Mappings from array names describe the steps that are not plain kernels: partial sums (``whole``), library calls
     (``by_library``), kernels with shared memory (``blocks``) and recurrences (``block_loops``).
 
     With ``step``, it is that of one step of a recurrence, has this name, and gets flat arrays and the memory of a loop.
@@ -231,9 +233,11 @@ def compute_text(
 def loop_pieces(
     step: Recurrence, names: FormNames, axes: Mapping[str, int], name: str, decorator: str = "@cuda.jit(device=True)\n"
 ) -> list[str]:
-    """Return the texts of the functions by which blocks of threads run the recurrence ``step``. The last one, called
-    ``name`` and preceded by ``decorator``, is a kernel, or a device function for a recurrence in the steps of another
-    one. ``axes`` maps arrays to their batch axes.
+    """Return the texts of the functions by which blocks of GPU threads run the recurrence ``step`` over time. The last
+    one, called ``name`` and preceded by ``decorator``, starts it.
+
+    It is a kernel, or a device function for a recurrence in the steps of another one. ``axes`` maps arrays to their
+    batch axes.
     """
     body, prefix = step.body, f"step_of_{name}"
     own = module_names(body, OWN_NAMES | {name, prefix})

@@ -73,8 +73,8 @@ class _PureLoop:
                 self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
-        """Make the loop pass one more variable from step to step: the latest value of the step's result named
-        ``result``, or its sum over the steps if ``is_sum``. Return the name of the variable.
+        """Make the loop over time pass on one more variable: the latest value of the array ``result`` of a step or,
+        with ``is_sum``, its sum over the steps. Return the name of the variable.
         """
         own, new = self.names.fresh("total" if is_sum else "last"), self.results[result]
         extents = [self.form(extent.substitute(dict(self.step.integers))) for extent in self.shapes[result]]

@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return the texts ``pieces`` and ``entries``, the functions of a recurrence, with the functions that ``pieces``
-    define renamed. The array name of the recurrence becomes a prefix, so that names in the module are unique.
+    """Rename the functions that the texts ``pieces`` define, by the array name of the recurrence ``step`` as a prefix,
+    so that names in the module are unique. Return ``pieces`` and ``entries`` with the new names.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]

@@ -23,9 +23,10 @@ from sympy_tensordiff.integer.rows import Rows
 def check_bounds(
     nest: Sequence[Statement], step: Kernel | FusedKernels, prover: Prover, block: tuple[str, str] | None = None
 ) -> None:
-    """Raise VerificationError if the loop nest of a step may read or write out of bounds. If the nest computes only a
-    part of the first axis, `block` has two variable names: that of the first index and that of the index after the
-    last.
+    """Raise `VerificationError` if ``nest``, the loop nest of ``step``, may read or write out of bounds.
+
+    If the nest computes only a part of the first axis, `block` has two variable names: that of the first index and that
+    of the index after the last.
     """
     checker = _BoundsChecker(step, prover)
     rows: Rows = ()
@@ -107,8 +108,10 @@ class _BoundsChecker:
 
 
 def unproved_arrays(step: Kernel | FusedKernels, prover: Prover) -> set[str]:
-    """Return the arrays that ``step``, as it was before scheduling, reads at indices that its loops and guards do not
-    prove to be in bounds. Conditions of selects, or checks in each call, must ensure that.
+    """Return the names of the arrays that ``step``, as it was before scheduling, reads at indices which its loops and
+    guards do not prove to be in bounds.
+
+    Conditions of selects, or checks in each call, must ensure that.
     """
     unproved = (prover.unproved(kernel) for kernel in kernels_of(step))
     return {read.load.array for found in unproved for read, *_ in found}

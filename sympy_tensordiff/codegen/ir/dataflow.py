@@ -93,8 +93,8 @@ def _uses(key: _StepKey) -> Uses:
 
 
 def _uses_of_fused(step: FusedKernels) -> Uses:
-    """Return the arrays, scalars and integers that the function of fused kernels takes as parameters, except the arrays
-    that it fills.
+    """Return the arrays, scalars and integers that the fused kernels ``step`` use, and which their function takes as
+    parameters. Arrays that it fills are left out.
     """
     found = [uses(kernel) for kernel in step.kernels]
     filled = {kernel.array for kernel in step.kernels}

@@ -386,9 +386,11 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
 
 
 def statement_reads(statement: Statement, rows: Rows, integers: dict[str, Scalar]) -> Iterator[Read]:
-    """Yield a `Read` for each array entry that ``statement``, without its body, reads or sets under the constraints
-    ``rows``. ``integers`` maps scalars to their values if these are integers or conditions on integers; the entry of
-    the scalar that the statement sets is updated.
+    """Yield a `Read` for each array entry that ``statement``, apart from statements nested in it, reads or sets under
+    the constraints ``rows``.
+
+    ``integers`` maps scalars to their values if these are integers or conditions on integers; the entry of the scalar
+    that the statement sets is updated.
     """
     own = statement.index if isinstance(statement, Set) else head_forms(statement)
     yield from (Read(load, statement, rows) for load in data_reads(own))

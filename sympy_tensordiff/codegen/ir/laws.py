@@ -263,8 +263,9 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError, with `where` in the message, if an accumulator is initialised for one reduction and
-    updated by another, or is read before the loop that updates it has ended. ``inside`` are all statements of a kernel.
+    """Raise `VerificationError`, with `where` in the message, if a kernel with the statements ``inside`` reads an
+    accumulator before the loop that updates it has ended, or updates it by another reduction than that for which it was
+    initialised.
     """
     starts, read = declared(inside), set[str]()
     for s in inside:
@@ -394,8 +395,8 @@ class NestLaws:
                 self.check_complete(load)
 
     def check_complete(self, load: Load) -> None:
-        """Raise VerificationError if ``load`` reads an array that the nest fills while an enclosing loop is still
-        filling it.
+        """Raise `VerificationError` if the read ``load`` is of an array that an enclosing loop of the nest is still
+        filling.
         """
         for index, enclosing in self.written[load.array]:
             common = [loop for loop in self.enclosing_loops if any(loop is other for other in enclosing)]

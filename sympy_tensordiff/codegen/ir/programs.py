@@ -200,9 +200,8 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction with a triangular matrix, as ``sum(A[i, j]*B[j, k], j <= i)``, computed for one block of rows i
-    after the other. The pairs (i, j) of a block form a trapezoid: a matrix product sums over the values of j that all
-    of its rows have, and a loop adds the other terms.
+    """A contraction with a triangular matrix, such as ``sum(A[i, j]*B[j, k], j <= i)``, computed for one block of rows
+    i after the other: a matrix product sums over the j of all rows in the block, and a loop adds the remaining terms.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
@@ -220,7 +219,7 @@ class Trapezoid(ProductStep):
 
     def end(self, row: Affine) -> Affine:
         """Return the last value of the summed index (the first one if ``is_upper``) that occurs in the sums of all rows
-        of one block. ``row`` is any row of the block.
+        of a block. ``row`` is any row of the block.
         """
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
@@ -334,8 +333,8 @@ class FusedKernels:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The names of a state that a `Recurrence` passes from step to step: ``initial`` is the array with its first value,
-    ``argument`` and ``result`` are its names as argument and as result of a time step.
+    """A state of a `Recurrence`, passed from step to step, with three names: of the array with its first value
+    (``initial``), and of its values before and after a step, as ``argument`` and ``result`` of the step.
     """
 
     argument: str

@@ -125,9 +125,10 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition that guards all long loops in `body`: where it is false, they have no effect and can be
-    skipped. ``is_short(loop)`` says which loops are not long. None if there is no such condition or more than one, or
-    if `body` contains an ``if``.
+    """Return the condition of the guards around all long loops in `body`: where it is false, these loops have no effect
+    and can be skipped. None if there are several conditions or none, or if `body` contains an ``if``.
+
+    ``is_short(loop)`` says which loops are not long.
     """
     tests = set()
     for statement in body:
@@ -188,8 +189,10 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that run `loop` without the inner loops that a rarely true condition guards, and run the
-    complete `loop` again if it was true anywhere. None if there is no such condition, or if `loop` must not run twice.
+    """Return statements that first run `loop` without the inner loops that are guarded by a rarely true condition, and
+    then run the whole `loop` again if the condition was true anywhere. None if there is no such condition, or if `loop`
+    must not run twice.
+
     ``is_short`` tells which loops are short.
 
     It must not if it adds to values from before it.

@@ -87,17 +87,18 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield systems of constraints whose union describes all points at which a read is executed and out of bounds:
-    ``context`` and the select conditions ``choices`` hold there, and the bound ``row`` of the read does not.
+    """Yield systems of constraints that together describe where a read is executed and out of bounds: there ``context``
+    and the select conditions ``choices`` hold, but the bound ``row`` of the read does not.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
 def out_of_bounds_point(rows: Sequence[Constraint], facts: Rows, inner: set[str]) -> OutOfBounds | None:
-    """Return an `OutOfBounds`, which describes the sizes for which a read is out of bounds: those for which the
-    constraints ``rows`` have an integer solution in the variables ``inner``. None if there are none. The constraints
-    ``facts`` are true in every call.
+    """Find the sizes for which a read is out of bounds: those for which the constraints ``rows`` have an integer
+    solution in the variables ``inner``. Return an `OutOfBounds` that describes them, or None if there are none.
+
+    The constraints ``facts`` are true in every call.
     """
     plain, fresh = _replace_quotients(rows, inner)
     linear, products = _replace_products(plain, inner | fresh)
@@ -232,9 +233,10 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Split a guard whose conditions read integer arrays into nested guards, so that each read is tested only where the
-    guards around it ensure that it is in bounds. Other statements are unchanged. The constraints ``start``, and those
-    of the statements ``enclosing``, are known to hold.
+    """Split the guard `statement` whose conditions read integer arrays into nested guards, such that outer guards
+    ensure that the reads in inner ones are in bounds. Other statements are unchanged.
+
+    The constraints ``start``, and those of the statements ``enclosing``, are known to hold.
     """
     if not isinstance(statement, If) or not data_entries(row.form for row in statement.conditions):
         return statement

@@ -363,8 +363,8 @@ def filled(statement: Statement) -> list[str]:
 
 
 def live_statements(body: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """Return ``body`` without dead code: only the statements that store array entries or compute a scalar in
-    ``wanted``. The names that these statements use are added to ``wanted``.
+    """Remove dead code from ``body``: keep only the statements that store array entries or compute a scalar in
+    ``wanted``, and return them. The names that these statements use are added to ``wanted``.
     """
     found: list[Statement] = []
     for statement in reversed(body):
@@ -383,8 +383,8 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Return the statements changed such that they have no effect where the scalar ``test`` is false: each value that
-    they add or define becomes ``value if test else 0``, or the neutral element of a reduction in place of 0.
+    """Change `statements` such that they have no effect where the scalar ``test`` is false, and return them: each value
+    that they add or define becomes ``value if test else 0``, or the neutral element of a reduction in place of 0.
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:

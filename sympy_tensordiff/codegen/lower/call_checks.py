@@ -158,9 +158,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry that an error message should name if the read ``access`` violates its bound
-        `row`: ``p[i]`` for ``x[p[i]]``, else an entry in the range of an index or in a condition around the read. None
-        if there is no such entry.
+        """Return the integer-array entry to name in the error message if the read ``access`` violates its bound `row`:
+        ``p[i]`` for ``x[p[i]]``, else an entry that bounds one of its indices or is in a condition around it. None if
+        there is none.
         """
         form = row.form
         found = innermost_first([form])
@@ -198,8 +198,8 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return a condition, as a node, that is false only where the constraint `row` is known to fail. It is true
-        where `row` holds, and where an integer-array entry in it is out of bounds, so that it cannot be tested.
+        """Return a node for a condition that is false only where the constraint `row` is known to fail. It is also true
+        where an integer-array entry in `row` would be read out of bounds, since `row` cannot be tested there.
         """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
@@ -214,9 +214,10 @@ class _Checks:
 def checks_of_reads(
     graph: Graph, roots: Sequence[Node], names: Names, facts: Rows
 ) -> tuple[tuple[Check, ...], tuple[DataCheck, ...], list[Node]]:
-    """Return ``(size checks, data checks, searches)`` for the reads below `roots`: run-time checks of sizes and of
-    data, and nodes that find the position of bad data for messages. ``facts`` are constraints that hold; ``names`` are
-    those of sizes and tensors in the code.
+    """Return the run-time checks for reads below `roots` that may be out of bounds, as ``(size checks, data checks,
+    searches)``; a search is a node that finds the position of bad data for a message.
+
+    ``names`` are the names of sizes and tensors in the code.
 
     `roots` are the results as the user wrote them, `facts` the constraints on sizes and free indices.
     """

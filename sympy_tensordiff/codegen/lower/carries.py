@@ -275,7 +275,7 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
     """Return the running reductions below `roots`, such as cumulative sums, that several loops or sums compute, so that
-    storing them in arrays pays. Their outer indices have standard names.
+    it pays to store them in arrays. Indices in the result are renumbered, so that equal reductions are the same node.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

@@ -85,8 +85,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> bool:
-        """Create arrays for the values under each maximum or minimum below `root` that is compared with a value, as in
-        ``x[i] == Max_k x[k]``. Return whether there are such arrays, or other comparisons whose result may depend on
+        """Create arrays for the values under each maximum or minimum below `root` that is compared with one of them, as
+        in ``x[i] == Max_k x[k]``. Return whether there are such arrays, or other comparisons that may depend on
         rounding.
         """
         stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
@@ -102,9 +102,10 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return those parts of the values under the maximum or minimum `extremum` that rounding affects, such as
-        ``exp(a[k])``, each with an array that stores it. Computed twice, such a part might differ. Arrays that do not
-        exist yet are created.
+        """Return the terms and factors below the maximum or minimum `extremum`, such as ``exp(a[k])``, that rounding
+        affects, each with an array that stores its values. Create missing arrays.
+
+        The array makes comparisons exact: computed twice, such a value might differ.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -126,9 +127,10 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` with each value that is compared with its own maximum or minimum, ``x[i] == max(x)``, read from
-        an array, so that both are rounded equally. The constraints `known` are true at `node`, and the forms `nonzero`
-        are not 0 there.
+        """Return `node` in which values that are compared with their own maximum or minimum, as in ``x[i] == max(x)``,
+        are read from an array, so that both are rounded equally.
+
+        The constraints `known` are true at `node`, and the forms `nonzero` are not 0 there.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
@@ -138,9 +140,8 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Return `node` with the values that are compared with their own maximum read from arrays, like `replaced`, but
-        without looking up an earlier result. The constraints `known` are true at `node`, and the forms `nonzero` are
-        not 0 there.
+        """Return `node` with values that are compared with their own maximum read from arrays. This is `replaced`
+        without its cache. The constraints `known` are true at `node`, and the forms `nonzero` are not 0 there.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -164,11 +165,11 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with the maximum `extremum`, rewritten to read arrays that store the values
-        under the maximum; so rounding cannot make equal values differ. None if no part of `value` is stored. The
-        constraints `known` hold, and the forms `nonzero` are not 0.
+        """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays that store the
+        values under the maximum, so that rounding cannot make equal values differ. None if no part of `value` is
+        stored.
 
-        Raise `UnsupportedError` if it is not clear which value attains the maximum.
+        The constraints `known` hold, and the forms `nonzero` are not 0.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -307,8 +308,9 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield ``(part, guards)`` for each part of ``node`` whose value depends on rounding: the branches of a choice, or
-    ``node`` itself; nothing if ``node`` is computed exactly. `closed` are the sizes and free indices.
+    """Yield ``(part, guards)`` for each part of ``node`` whose value is rounded: the branches of a choice, with the
+    guards around them, or ``node`` itself. Yield nothing if ``node`` is computed exactly. `closed` are the sizes and
+    free indices.
     """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
@@ -325,8 +327,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the values that ``node`` can have, up to the sign, without computing anything: a and b for ``a if c else
-    b``, a for ``-a``; () for other nodes. ``closed`` has the sizes and free indices.
+    """Return the values that ``node`` may have, up to the sign, as far as its form shows them: a and b for ``a if c
+    else b``, a for ``-a``; () for other nodes. ``closed`` has the sizes and free indices.
     """
     match node.op:
         case "guard":

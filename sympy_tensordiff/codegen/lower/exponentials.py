@@ -176,8 +176,8 @@ class Exponentials:
         return graph.with_args(node, args)
 
     def _as_product(self, total: Node, whole: Node) -> Recursion[Node]:
-        """Return the node ``whole``, ``log(Sum_k exp(a[i, k] + b[k, j]))``, as the logarithm of the matrix product of
-        ``exp(a)`` and ``exp(b)``. ``total`` is the sum in it. Return ``whole`` for a sum of another form.
+        """Rewrite the node ``whole``, ``log(Sum_k exp(a[i, k] + b[k, j]))``, where ``total`` is the sum, as the
+        logarithm of the matrix product of ``exp(a)`` and ``exp(b)``. Return ``whole`` itself for a sum of another form.
 
         The exponentials of ``a`` and ``b`` are scaled by their own maxima. Where the product is so small that terms may
         have underflowed, the result is ``whole``.
@@ -452,8 +452,8 @@ class Exponentials:
         return instance(self.graph, term, [v for v in variables if v in term.free], node) is not None
 
     def _share(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` with each share, a term divided by the sum that contains it, as ``exp(u -
-        m)/sum(exp(v - m))``. A share is at most 1, so that the other factors can be rewritten one by one.
+        """Rewrite the product `node` without overflow: a quotient of a term by the sum that contains it, such as
+        ``exp(u)/sum(exp(v))``, becomes ``exp(u - m)/sum(exp(v - m))``. The other factors are then rewritten one by one.
         """
         factors = yield from in_turn(map(self.scaled, node.args))
         shared = self._shared(self._multiplied(factors).shift)
@@ -588,9 +588,11 @@ def _terms_of(exponent: Node) -> frozenset[Node]:
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:
-    """Return the terms of `exponent` in groups that have no index in common except `variables`, so that the exponential
-    is a product of one factor per group, as in a product of matrices. Terms without other indices are in the first
-    group. Return [] if a term depends on none of `variables`, or there are fewer than two groups.
+    """Group the terms of `exponent` such that different groups have only indices in `variables` in common; the
+    exponential is then a product of one factor per group, as in a product of matrices. Return the groups, or [] if
+    there are fewer than two.
+
+    Terms without other indices are in the first group. Also return [] if a term depends on none of `variables`.
     """
     groups: list[tuple[set[int], list[Node]]] = []
     for term in exponent.args if exponent.op == "add" else ():

@@ -140,9 +140,10 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a plan that computes one matrix product, of ``first`` and ``second``, summed over the variables that
-        occur in no matrix of ``others``; loops multiply by ``others`` and sum over the remaining variables. None if no
-        summed variable, or every one, is absent from ``others``.
+        """Return a plan that computes the matrix product of ``first`` and ``second``, summed over the variables that
+        occur in none of ``others``; loops multiply by ``others`` and sum over the remaining variables.
+
+        None if no summed variable, or every one, is absent from ``others``.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -162,8 +163,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables of `matrix` that the other operand of the product lacks. `matrix` can be summed
-        over them before the product. `summed` are the labels that both operands have.
+        """Return the summed variables that label `matrix` but not the other operand of the product. `matrix` can be
+        summed over these before the product. `summed` are the summed labels that both operands have.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])

@@ -124,8 +124,8 @@ class LoopArrays:
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
     def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
-        """Return a dictionary from each of `variables` that is bound to the constraints of the sum or comprehension
-        that binds it. Bound indices that occur in these constraints are added in the same way, and so on.
+        """Return a dictionary from the bound indices among `variables` to the constraints of the sum or comprehension
+        that binds them. Bound indices that occur in these constraints are included, too, and so on.
         """
         found: dict[int, Rows] = {}
         waiting = list(variables)
@@ -202,8 +202,11 @@ class LoopArrays:
         return self.choice_by_cases(cases, facts, nonzero)
 
     def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return one node that equals ``cases[rows]`` wherever the constraints `rows` hold. None if the cases may not
-        cover all points at which `facts` hold and the forms `nonzero` are not 0.
+        """Combine `cases`, a dictionary from constraints to nodes, to one node that equals ``cases[rows]`` wherever the
+        constraints ``rows`` hold.
+
+        Return None unless the cases are known to cover all points at which the constraints `facts` hold and the forms
+        `nonzero` are not 0.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
@@ -296,9 +299,8 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield dictionaries from the axes of the array `stored` to index forms, by whose substitution the stored
-        formula becomes `value` where the constraints `known` hold. Quotients in indices may differ in form if they are
-        provably equal.
+        """Yield the indices, as dictionaries from the axes of the array `stored` to index forms, at which it contains
+        `value`, where the constraints `known` hold. Quotients in indices may differ in form if they are provably equal.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
@@ -325,9 +327,11 @@ class LoopArrays:
                 yield found
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
-        """Yield ``(holes, pattern)``: the pattern is `node` with new variables in place of nonlinear parts of its
-        indices, such as ``floor(i/2)``, since only linear indices can be matched. `holes` maps the variables to these
-        parts. Only parts with a variable in `axes` are replaced.
+        """Yield ``(holes, pattern)``: `node` with nonlinear parts of its indices, such as ``floor(i/2)``, replaced by
+        new variables, and a dictionary from these variables to the parts. Patterns have linear indices only, which can
+        be matched.
+
+        Only parts with a variable in `axes` are replaced.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -372,8 +376,9 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield the indices, as dictionaries from axes to forms, at which the periodic array ``stored`` has the same value:
-    first ``found``, then ``found`` shifted by whole periods so that it is not below the lowest index of the array.
+    """Yield dictionaries from axes to index forms at which the periodic array ``stored`` has the same value as at
+    ``found``: first ``found`` itself, then ``found`` shifted by whole periods so that it is not below the lowest index
+    of the array.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """

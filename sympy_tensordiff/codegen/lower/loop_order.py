@@ -27,8 +27,8 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop if it is the innermost one: the number of cache lines read in an iteration, ``lines``.
-    If two loops have the same, the one with the smaller ``distance``, from its axes to the last axis, is better.
+    """The memory cost of a loop if it is the innermost one: the number of cache lines that it reads in an iteration
+    (``lines``) and, to compare loops with equal numbers, how far its axes are from the last axis (``distance``).
     """
 
     lines: int

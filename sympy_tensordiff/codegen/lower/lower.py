@@ -341,8 +341,8 @@ class Lowering(Matrices):
         return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
     def _sums_first(self, node: Node, block: CodeBlock) -> Recursion[None]:
-        """Before the addition `node` is computed in `block`, add the code of the sums among its terms, so that sums
-        over the same range share a loop nest. A sum is added to the outermost block in which it is constant.
+        """Add the code of the sums among the terms of the addition `node` before `node` is computed in `block`, so that
+        sums over the same range share a loop nest. Each sum is added to the outermost block in which it is constant.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -390,8 +390,8 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a hashable key of the range of the sum `node`, the same for ranges that differ in names of indices
-        only.
+        """Return a hashable key of the index range of the sum `node`; ranges that differ only in the names of indices
+        have equal keys.
         """
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}

@@ -65,8 +65,8 @@ class CommonScale:
         )
 
     def _is_place(self, v: int, node: Node) -> bool:
-        """Return whether `v` is in its range wherever the exponent can be computed: the exponent reads a tensor at the
-        index `v`, along an axis whose indices are all in the range. ``node`` is not used.
+        """Return whether `v` is in its range wherever the exponent can be computed, because the exponent reads a tensor
+        at the index `v` and this range contains the whole axis. ``node`` is not used.
         """
         own = [row for row in self.rows if v in row.form.atoms()]
         for read in reachable(self.exponent):
@@ -88,9 +88,9 @@ def common_scale(
     term: Node,
     finite: Callable[[Graph, Node], Node],
 ) -> CommonScale | None:
-    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, for a `term` that is
-    either an exponent or, by a condition, a very negative number. None for other terms. `finite` replaces an infinite
-    maximum by 0.
+    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, if `term` is an
+    exponent where a condition holds, and a very negative number elsewhere. None for other terms. `finite` replaces an
+    infinite maximum by 0.
 
     Also None unless the condition depends on an outer index on which the exponent does not depend.
     """
@@ -112,8 +112,8 @@ def common_scale(
 
 
 class ScaleChoices:
-    """Selects by which exponent a sum of exponentials is scaled so that it does not overflow: by the greatest one of
-    all terms if the exponents are close together, else by the greatest one of the selected terms.
+    """Rewrites sums of exponentials over selected terms so that they do not overflow: the exponents are reduced by the
+    maximum of all terms if all exponents are close together, else by that of the selected terms.
 
     The selects are moved out of outer sums, and so are the exponentials on whose indices they do not depend.
     """

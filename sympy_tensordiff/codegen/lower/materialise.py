@@ -313,8 +313,9 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the arrays that the library call for `node` reads: its arguments, but the matrix ``A`` in place of an
-    ``inv(A)`` that is solved with, and for a determinant its matrix. Return None if no library computes `node`.
+    """Return the nodes that the library call for `node` reads, or None if no library computes `node`: its arguments,
+    but the matrix ``A`` in place of ``inv(A)`` in a product that is computed by solving, and the matrix of a
+    determinant.
     """
     if node.op in ("inv", "cof", "lse", "scan"):
         return node.args
@@ -380,7 +381,7 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the nodes below `node` that are also used outside of it, and all nodes below them. Each counter in
+    """Return the nodes below `node` that are also used outside of `node`, and all nodes below them. Each counter in
     ``totals`` has the numbers of uses of nodes in a larger expression that contains `node`.
     """
     here = uses(node)

@@ -66,9 +66,9 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: EnclosingLoops) -> Recursion[Node | None]:
-        """Return the sum `node` in terms of matrix products: reads of the arrays that library calls fill, summed over
-        the remaining indices. None if `node` has no matrix product, or if plain loops are as fast. `context` has the
-        loops around.
+        """Return the sum `node` in terms of matrix products: reads of arrays that library calls fill, summed over the
+        remaining indices. None if `node` contains no matrix product, or if plain loops are as fast. `context` has the
+        loops around it.
         """
         is_product = node.args[0].op == "mul" or _is_without_diagonal(node.args[0])
         if not self.library or not (is_product or node.args[0].op == "add") or self._is_excluded(node):
@@ -172,9 +172,10 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: EnclosingLoops, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield a plan, if there is one, to compute the sum `terms`, in the loops of ``context``, by matrix products.
-        They sum over the variables whose ranges depend on no other index; loops run over the other ones. One bound
-        `slant`, such as ``j <= i``, may make the products triangular.
+        """Yield a plan, if there is one, to compute the sum `terms` in the loops of ``context`` by matrix products over
+        the variables whose ranges depend on no other index. Loops run over the other variables.
+
+        One bound `slant`, such as ``j <= i``, may make the products triangular.
         """
         if terms is None:
             return
@@ -376,9 +377,10 @@ class Matrices(Storage):
     # -------------------------------------------------------------- steps
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
-        """Add a step that multiplies the matrices ``first`` and ``second``, and return the read of the array that it
-        fills. None if an operand cannot be stored in an array. ``ranges`` has the range of each label, ``split`` says
-        which labels are rows, columns or summed over.
+        """Add a step that multiplies the matrices ``first`` and ``second``, and return the node that reads the product.
+        None if an operand cannot be stored in an array.
+
+        ``ranges`` has the range of each label, ``split`` says which labels are rows, columns or summed over.
         """
         first, second = self._in_order(first, second, split)
         if split.slant is None:  # a window may be longer than the axis along which it moves
@@ -441,9 +443,11 @@ class Matrices(Storage):
     def _operand(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
-        """Return ``(name, labels)`` of an array that stores `matrix`, an operand of a product in the plan ``split``; it
-        is created if necessary. None if it cannot be stored. `roles` has three lists of labels: those in both operands
-        and the result, those in `matrix` only, and summed ones; ``ranges`` has their ranges.
+        """Return ``(name, labels)`` of an array with the entries of `matrix`, an operand of a product in the plan
+        ``split``; create the array if necessary. None if it cannot be stored.
+
+        `roles` has three lists of labels: those in both operands and the result, those in `matrix` only, and summed
+        ones; ``ranges`` has their ranges.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -477,8 +481,9 @@ class Matrices(Storage):
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
         """Return the formula of an entry of `matrix`, an operand of a product in the plan ``split``: the product of its
-        factors, summed over those summed labels that the other operand does not contain. `roles` has three lists of
-        labels: batch labels, labels of `matrix` and the result only, and summed labels.
+        factors, summed over the summed labels that the other operand does not have.
+
+        `roles` has three lists of labels: batch labels, labels of `matrix` and the result only, and summed labels.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)

@@ -66,8 +66,8 @@ class StorageCandidate:
 
     @property
     def axis_count(self) -> int:
-        """The number of axes of the stored array, to compare with the number of loops around the value. It is one less
-        if an index such as ``floor(i/2)`` makes the array shorter than the loops.
+        """The number of axes of the stored array, one less if an index such as ``floor(i/2)`` makes the array shorter
+        than the loops. It is compared with the number of loops around the value.
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
@@ -100,8 +100,8 @@ class Stored:
 
 
 class Planner:
-    """An analysis of expressions in loops: the integers on which an expression depends, such as ``i + k`` for ``x[i +
-    k]**2``, and their ranges. These integers can be the axes of an array that stores its values.
+    """Analyses on which integers the value of an expression in loops depends, such as ``i + k`` for ``x[i + k]**2``,
+    and the ranges of these integers. They can become the axes of an array that stores the values.
     """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
@@ -246,8 +246,8 @@ class Planner:
         return self._ranges[renamed, loops]
 
     def entries(self, labels: Iterable[Affine], context: EnclosingLoops, hints: Callable[[Affine], int]) -> int:
-        """Return the expected number of entries of an array with an axis for each of ``labels``, forms in the loops of
-        ``context``. ``hints`` gives the expected value of an extent; an unknown one counts as 1.
+        """Return the expected number of entries of an array with an axis for each of ``labels``, index forms in the
+        loops of ``context``. ``hints`` has the expected values of extents; an unknown extent counts as 1.
         """
         ranges = [self.range(label, context) for label in labels]
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
@@ -381,8 +381,8 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """Sort the coefficient vectors in `basis` by the first read in `node` that has the vector as an index; reads with
-    the most variables come first. The coefficients are those of the variables `used`.
+    """Sort the vectors in `basis`, coefficients of index forms in the variables `used`, by the first read in `node`
+    that has this form as an index; reads with the most variables come first.
 
     The result does not depend on the order of terms in an addition.
     """
@@ -463,8 +463,8 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer right inverse L of `basis`: ``basis @ L`` is the identity, and L has ``width`` rows. None if
-    there is none, or if one of `vectors` is no integer combination of the rows of `basis`.
+    """Return an integer right inverse L of the matrix `basis`: ``basis @ L`` is the identity, and L has ``width`` rows.
+    None if there is none, or if one of `vectors` is not an integer combination of the rows of `basis`.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

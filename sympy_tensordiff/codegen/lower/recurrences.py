@@ -73,8 +73,8 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 
 def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
-    """Return `arguments` in which each index array that the recurrences `steps` read gets the range that its entries
-    must have. Raise `UnsupportedError` if two uses of one array need different ranges.
+    """Return `arguments` with the range of valid entries recorded for each index array that the recurrences `steps`
+    read. Raise `UnsupportedError` if two uses of an array need different ranges.
     """
     found = {argument.name: argument for argument in arguments}
     for step in steps:
@@ -139,7 +139,7 @@ _ENDS = "least ", "greatest "
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
     """Return the constraints `rows`, which hold in a time step, in terms of the program's sizes and of a new variable
-    for the time. If the time occurs in them, its range is added.
+    for the time. If they contain the time, its range is added.
     """
     time = Affine.variable(_time(step))
     forms = {**dict(step.integers), step.time: time}

@@ -48,9 +48,10 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries over `axes`, into ``(node, scatters)``: a formula, and terms like
-    ``y[p[k]] += v[k]``, which are added to entries that data select. ``rows`` and ``guard`` bound the axes. With
-    ``stores``, inner sums may be stored in arrays.
+    """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the scatters add terms such as
+    ``y[p[k]] += v[k]`` to entries that data select, and ``node`` is the formula of the other terms.
+
+    ``rows`` and ``guard`` bound the indices `axes` of an entry. With ``stores``, inner sums may be stored in arrays.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -149,9 +150,10 @@ def with_sorted_selections(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _sorted_by_selection(graph: Graph, node: Node) -> Node:
-    """Return the sum `node` as one sum for each equation, such as ``p[k] == i``, by which entries of integer arrays
-    select its terms. Costly functions that do not depend on summed indices are factors in front. Other nodes are
-    unchanged.
+    """Split the sum `node` into one sum for each equation that selects terms by entries of integer arrays, such as
+    ``p[k] == i``, and return the total. Other nodes are unchanged.
+
+    Costly factors that do not depend on summed indices are moved in front of their sum.
     """
     if node.op != "sum":
         return node
@@ -197,9 +199,12 @@ def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
 def _sorted_values(
     graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
 ) -> dict[Rows, list[Node]] | None:
-    """Return the addition, product or guard `node` as a dictionary from selections, such as ``p[k] == i``, to the
-    values that are added under them (see `_by_selection`). ``known`` has these dictionaries for its arguments. None if
-    there are too many selections, or if several factors have some.
+    """Split the addition, product or guard `node` by the equations, such as ``p[k] == i``, that select its terms.
+    Return a dictionary from selections to lists of the values that are added under them.
+
+    Return None if there are too many selections, or if several factors have some.
+
+    ``known`` has these dictionaries for the arguments of `node`. See also `_by_selection`.
     """
     parts = [known[arg] for arg in node.args]
     if node.op == "guard":
@@ -236,9 +241,9 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the integer-array entry ``r[q]`` for a reduction that selects terms by comparing it with entries of the
-    array, such as ``Sum_i v[i]*[r[i] == r[q]]``. Its index q must be one of `variables`, outside of the reduction. None
-    if there is no such entry.
+    """Return the integer-array entry ``r[q]`` that selects the terms of the reduction `node` by comparison with entries
+    ``r[i]`` of the same array, as in ``Sum_i v[i]*[r[i] == r[q]]``. None if there is none whose index ``q`` is in
+    `variables`.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -503,8 +508,10 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return a scatter that adds `value`, the formula of the entries, at each entry of a diagonal (or other
-        subset), so that no loop visits the other entries. None if no equation or congruence restricts the axes.
+        """Return the scatter that adds `value`, the formula of an entry, only to the entries on a diagonal (or other
+        subset of the array), so that no loop visits the other entries. None if no equation or congruence restricts the
+        axes.
+
         Conditions that `facts` imply are not tested.
         """
         if all(place == Affine.variable(axis) for axis, place in self.index.items()):

@@ -33,8 +33,8 @@ def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Nod
 
 
 def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Sequence[int]], bool]) -> Node:
-    """Return `root`, a comprehension or a scalar, with its outermost sums split into sums that each read memory in one
-    order. A sum is not split if ``is_shared(sum, variables)``; `root` itself is returned if nothing changes.
+    """Split the outermost sums of `root`, a comprehension or scalar, into sums that each read memory in one order, and
+    return the new expression. A sum is not split if ``is_shared(sum, variables)`` is true.
     """
     variables: tuple[int, ...] = ()
     body = root

@@ -12,8 +12,8 @@ from sympy_tensordiff.integer.indirect import data_entries
 
 
 class ShiftNormaliser:
-    """Changes values that are equal up to a shift of their axes, such as ``exp(x[a])`` and ``exp(x[a + 1])``, to one
-    common value, which one array stores.
+    """Finds values that are equal up to a shift of their axes, such as ``exp(x[a])`` and ``exp(x[a + 1])``, and changes
+    them to one common value, so that one array stores them.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -60,8 +60,8 @@ MOST_PRODUCTS = 60
 
 @dataclass(frozen=True)
 class Instance:
-    """A use of a value that is also used at shifted indices. ``node`` is ``number`` times the value of ``candidate`` at
-    some index: ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
+    """A use ``node`` of a value that is also used at shifted indices, written as ``number`` times the value of
+    ``candidate`` at some index: ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``.
     """
 
     node: Node
@@ -74,7 +74,7 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions that one loop nest computes in each iteration (``nodes``), together with the subexpressions that
+    """The expressions ``nodes`` that a loop nest computes in each iteration, and those of their subexpressions that
     arrays store, or could store so that they are not computed again.
     """
 
@@ -294,8 +294,8 @@ class Shifts:
                 yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
     def is_inside(self, use: Instance, context: EnclosingLoops) -> bool:
-        """Return whether all entries that `use`, one occurrence of a stored value, reads in the loops of `context` are
-        inside the array that stores the value. Its index forms must satisfy the array's bounds.
+        """Return whether all entries that `use` reads are inside the array that stores the value, for all iterations of
+        the loops of `context`. `use` is one occurrence of a stored value.
         """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
@@ -515,8 +515,8 @@ class Shifts:
         )
 
     def _saved(self, work: int, count: int, loops: int) -> int:
-        """Return the operations saved by storing a value that costs `work` operations and is used `count` times, in
-        `loops` different loops. The result is at most 0 if it is better to compute the value again.
+        """Return the number of operations saved by storing a value that takes `work` operations and is used `count`
+        times, in `loops` different loops. It is at most 0 if it is better to compute the value again.
         """
         if self.stores_freely:
             return work * (count - 1)

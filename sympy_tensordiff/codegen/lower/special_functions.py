@@ -256,8 +256,8 @@ def _result_of_two(function: Any, part: int) -> Function:
     empty = np.empty
 
     def one_of_two(x: float) -> Any:
-        """Return one of the two results of the C function ``function`` at `x`: the first one if ``part`` is 0, the
-        second if it is 1. The enclosing function gets ``function`` and ``part``.
+        """Return one of the two results that the C function ``function`` computes at `x`: the first one if ``part`` is
+        0, the second if it is 1.
         """
         results = empty(2)
         function(x, results.ctypes, results[1:].ctypes)
@@ -273,8 +273,8 @@ def _result_of_four(function: Any, part: int) -> Function:
     empty = np.empty
 
     def of_four(x: float) -> Any:
-        """Return one of the four results that the enclosing C function ``function`` computes at `x` and writes to
-        memory: the one with the number ``part``.
+        """Return the result number ``part`` of the C function ``function`` at `x`, which writes four
+        results to memory.
         """
         results = empty(4)
         function(x, results.ctypes, results[1:].ctypes, results[2:].ctypes, results[3:].ctypes)

@@ -12,8 +12,8 @@ _INDEXED = frozenset({"index", "read", "guard", "comprehension", *RANGED})
 
 class Structures:
     """Numbers the structures of nodes: nodes that are equal up to indices and the order of arguments, such as
-    ``x[i]**2`` and ``x[j + 1]**2``, get the same number. It records the numbers of stored nodes, for a quick test
-    whether an array may contain a node.
+    ``x[i]**2`` and ``x[j + 1]**2``, have the same number. So one can test quickly whether any array may store the
+    values of a node.
 
     Two nodes that are equal after a change of indices have one number. So only for a node whose number is known to have
     an array the change of indices, which rebuilds all that is below the node, is worth finding. Each node of a graph is
@@ -28,8 +28,8 @@ class Structures:
         self.stored: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Record that an array stores ``node``: add to ``self.stored`` the number of its structure, which nodes that
-        are equal up to indices share.
+        """Record that an array stores ``node``: add the number of its structure to ``self.stored``. Nodes that are
+        equal up to indices have the same number.
         """
         self.stored.add(self.number(node))
 

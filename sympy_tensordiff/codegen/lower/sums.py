@@ -88,8 +88,8 @@ def nested_around_known_sums(graph: Graph, planner: Planner, roots: Sequence[Nod
     shared: set[Node] = set()
 
     def nested(node: Node) -> Node:
-        """Return the sum `node` as a sum around an inner sum that also occurs elsewhere, and add the inner sum to the
-        enclosing function's set ``shared``. Other nodes are unchanged.
+        """Split the sum `node` into a sum around an inner sum that also occurs elsewhere, if there is one, and return
+        it. Record the inner sum as shared. Other nodes are returned unchanged.
         """
         if node.op == "sum" and len(graph.bound(node)) in lengths:
             split = _with_known(graph, planner, node, known)
@@ -191,8 +191,8 @@ def _is_bounded(v: int, rows: Rows) -> bool:
 
 
 def _sums_with_several_uses(graph: Graph, planner: Planner, parts: Sequence[Node]) -> set[Node]:
-    """Return the sums in `parts` that depend on one outer index, such as ``S[k]``, and are used in several ways: in
-    ``log(S[k])`` and in ``1/S[k]``, or in a maximum over k and in a sum. Storing them in arrays pays.
+    """Return the sums in `parts` that depend on one outer index, such as ``S[k]``, and are used in several expressions,
+    as in ``log(S[k])`` and ``1/S[k]``, so that it pays to store them in arrays.
     """
     around: dict[Node, set[Node]] = {}
     for part in parts:
@@ -309,8 +309,8 @@ def joined_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> list[N
     used = Counter(numbered(planner, arg) for part in parts for arg in part.args if arg.op == "sum")
 
     def with_sums_merged(node: Node) -> Node:
-        """Return the addition `node` with its sums merged to one, ``Sum_i a[i]*(b[i] + c[i])``. Sums that occur several
-        times, as counted in ``used`` of the enclosing function, stay; other nodes are unchanged.
+        """Return the addition `node` with its sums over equal ranges merged, as ``Sum_i a[i]*(b[i] + c[i])``. Sums that
+        occur several times elsewhere are not merged; other nodes are unchanged.
         """
         own = {term: _sums_in(graph, term) for term in node.args} if node.op == "add" else {}
         single = {term: [s for s in sums if used[numbered(planner, s)] == 1] for term, sums in own.items()}
@@ -355,7 +355,8 @@ def _with_merged_sums(graph: Graph, addition: Node, single: Mapping[Node, Sequen
 def _with_factors_in_sum(
     graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]
 ) -> Opened:
-    """Return `term`, a product in which one factor is the sum `node`, as one sum with the other factors moved inside.
+    """Return `term`, a product with the sum `node` as a factor, as one sum with the other factors moved inside.
+
     ``spaces`` caches variables by range, so that sums over equal ranges have equal variables and can be merged.
     """
     variables, rows, body = graph.open(node)

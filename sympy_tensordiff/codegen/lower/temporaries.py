@@ -141,8 +141,8 @@ class Storage:
     # -------------------------------------------------------------- arrays
 
     def expect(self, results: Sequence[Node], shares: bool = True) -> None:
-        """Register `results`, all nodes that the program will compute, before the first kernel is built. With `shares`,
-        also choose values that are to be stored in arrays because several loops use them.
+        """Register `results`, all nodes that the program will compute; to be called before the first kernel is built.
+        With `shares`, values that several loops use are chosen to be stored in arrays.
         """
         self._uses_in_results = uses(*results)
         if self.temporaries and shares:
@@ -153,8 +153,8 @@ class Storage:
         return trampoline(self._output(node, name))
 
     def _output(self, node: Node, name: str) -> Recursion[programs.Array]:
-        """Add the kernel that computes `node` into the array `name`, and return the array. This is `output` as a
-        recursion that does not use Python's call stack.
+        """Add the kernel that computes `node` into the array `name`, and return the array. Like `output`, but a
+        generator, so that deep graphs do not exhaust Python's call stack.
         """
         graph = self.graph
         extents: Sequence[Affine] = ()
@@ -357,8 +357,8 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, inside of the loops of `context`. If a shift of the axes turns
-        one into a known way, so that both nodes can share an array, the shifted one is added in front.
+        """Return the candidates to store `node` in an array, inside of the loops of `context`. If one becomes a known
+        candidate by a shift of its axes, so that both nodes can share an array, the shifted one comes first.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
@@ -438,8 +438,8 @@ class Storage:
         return stored
 
     def doubled_domains(self) -> dict[Node, StorageCandidate]:
-        """Return ``{value: candidate}`` for each costly value that several temporaries store over different index
-        ranges. The candidate describes a single array that would store the value over all of these ranges.
+        """Return a dictionary from the costly values that several temporaries store over different index ranges to
+        candidates. Each candidate describes one array that would store the value over all of these ranges.
         """
         kept = {array.name for array in self.kept}
         found = {}
@@ -452,8 +452,8 @@ class Storage:
         return found
 
     def _is_known_outside(self, domain: StorageCandidate) -> bool:
-        """Return whether the bounds of `domain`, a candidate for an array, contain only sizes that are known for every
-        program. Sizes that the host computes for an array of this program do not count.
+        """Return whether the bounds of the array candidate `domain` contain, besides its own axes, only variables that
+        are known outside of the program: sizes, but not those that the host computes for an array.
         """
         forms = [row.form for row in domain.rows]
         forms += [form for bounds in (*domain.lows, *domain.highs) for form in bounds]
@@ -509,8 +509,9 @@ class Storage:
         return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
     def _is_worth_storing(self, node: Node, axis_count: int, context: EnclosingLoops) -> bool:
-        """Whether an array for `node` with `axis_count` axes is worth storing: there are more loops around `node` than
-        axes, so that values are read repeatedly. Without temporaries, only sums of sums are stored.
+        """Whether an array with `axis_count` axes for the values of `node` is worth storing: there are more loops
+        around `node` than axes, so that values are read repeatedly. If temporaries are switched off, only sums of sums
+        are stored.
         """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
@@ -542,9 +543,9 @@ class Storage:
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _is_worth_hoisting(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether each value of `node` serves several iterations of the enclosing loops, and reading it takes
-        less time than computing it: it replaces a division, or several reads. ``1/s[k]**2`` and ``s[k]*x[i, k]`` are
-        hoisted out of a loop over i, j and k.
+        """Return whether it is worthwhile to compute `node` outside of the loop nest and store its values: each serves
+        several iterations, and takes more time to compute than to read. ``1/s[k]**2`` is stored for a loop over i, j
+        and k.
 
         Its array is not larger than one that it reads.
         """

@@ -208,8 +208,8 @@ class _TensorExponentials(Exponentials):
 
 
 def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
-    """Return ``(tensor, labels)``: the tensor that the view `part` with the given `labels` transposes or repeats, and
-    the labels of that tensor's axes. Another tensor is returned unchanged with its `labels`.
+    """Return ``(tensor, labels)`` for `part` with the given `labels`. If `part` is a transpose or repetition of another
+    tensor, return that tensor with the labels of its own axes.
     """
     if not is_view(part) or not part.args or part.data.coefficient != 1 or len(set(part.data.output)) < len(labels):
         return part, labels

@@ -77,9 +77,10 @@ def define_arrays(
     recurrence: RecurrenceBuilder | None = None,
     small_in_loops: bool = False,
 ) -> list[Definition]:
-    """Return the arrays that a program stores to compute the tensors `roots`, in order of computation: each as a
-    `Definition`, with a library call or a formula for its entries. ``results`` are the names of the roots' arrays,
-    ``arrays`` maps tensors to arrays, ``taken`` are names in use.
+    """Choose the arrays that a program stores to compute the tensors `roots`. Return them in the order of computation,
+    each as a `Definition` with a library call or a formula for its entries.
+
+    ``results`` are the names of the roots' arrays, ``arrays`` maps tensors to arrays, ``taken`` are names in use.
 
     `hints` are the expected lengths of axes. `factorizes`: whether a library computes triangular factors, which several
     calls share. `recurrence` returns the step for several results of one scan. With `small_in_loops`, loops compute
@@ -242,8 +243,8 @@ class _Definitions:
         return Definition(name, array, trampoline(self.as_comprehension(node)))
 
     def scan(self, nodes: Sequence[Node]) -> list[Definition]:
-        """Return one definition for each array that stores a result of a scan; ``nodes`` are these results. One step
-        fills all arrays: it is in the first definition, and the others are marked as filled.
+        """Return one definition for each of the arrays that store ``nodes``, results of one recurrence over time. One
+        step fills all of them: it is in the first definition, and the others are marked as filled.
         """
         assert self.recurrence is not None
         names = [self.names[node] for node in nodes]
@@ -348,9 +349,8 @@ class _Definitions:
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
-        """Return `node`, a scalar or comprehension, in index notation: operations on whole tensors in it become sums,
-        or reads of the arrays that store them. A `node` that an array stores is returned as this array, or as its only
-        entry.
+        """Return the scalar or comprehension `node` in index notation: operations on whole tensors in it become sums,
+        or reads of the arrays that store them. If an array stores `node`, return this array, or its only entry.
         """
         if node in self.arrays:
             array = self.arrays[node]
@@ -434,9 +434,10 @@ def _bounds_of_entries(definitions: Sequence[Definition], works: Mapping[Node, _
 
 
 class _Logarithm:
-    """The auxiliary arrays of one log-sum-exp of a tensor z: the maximum of z ("shift"), the exponentials of ``z -
-    shift`` ("power"), their sum ("total") and its inverse ("share"). There is no shift if `is_shifted` is false: the
-    entries of z are bounded, and no exponential overflows.
+    """The auxiliary arrays of the log-sum-exp of a tensor ``z``: its maximum ("shift"), the exponentials of ``z -
+    shift`` ("power"), their sum ("total"), and the inverse of the sum ("share").
+
+    There is no shift if `is_shifted` is false: the entries of z are bounded, and no exponential overflows.
     """
 
     is_shifted = True

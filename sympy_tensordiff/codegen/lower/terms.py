@@ -403,8 +403,8 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
     places: Counter[Node] = Counter()
 
     def always(part: Node) -> tuple[Node, ...]:
-        """Return the arguments of `part` that are always computed: only the condition of a select in the enclosing
-        ``choices``, all arguments of any other node.
+        """Return the arguments of `part` that are always computed: only the condition of a select in ``choices``, a set
+        of nodes, and all arguments of any other node.
         """
         return part.args[:1] if choices and part.op == "select" and _numbered(planner, part) in choices else part.args
 
@@ -493,8 +493,8 @@ def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
 
 
 def _is_choice_of_sums(choice: Node) -> bool:
-    """Return whether the select `choice` depends on indices that its condition does not contain, and a branch of it
-    contains a sum or an extremum that depends on indices.
+    """Return whether the select `choice` has a branch with a sum or extremum that depends on indices, and depends
+    itself on an index that is not in its condition.
     """
     condition, *branches = choice.args
     if all(v in condition.free for v in choice.free if v < 0):

@@ -163,9 +163,11 @@ class ArgumentChecker:
         return values
 
     def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
-        """Raise OutOfShapeError if an extent in the expression is negative at the sizes ``values``, or 0 where it must
-        not be. Raise `EmptyAxes` if another extent, or a size that the program assumes to be positive, is 0. ``origin``
-        maps sizes to their sources, for messages.
+        """Check the lengths of axes at the sizes ``values``: raise `OutOfShapeError` if one is negative, or 0 where an
+        axis must not be empty; raise `EmptyAxes` if another one is 0, or a size that the program assumes to be
+        positive.
+
+        ``origin`` maps sizes to their sources, for messages.
         """
         lengths = {form: form.evaluate(values) for form in self.program.extents}
         for form, length in lengths.items():

@@ -99,9 +99,10 @@ def _module_source(program: Program, backend: str, parallel: frozenset[str]) -> 
 def _compile_for_empty_axes(
     build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes
 ) -> CompiledFunction:
-    """Return a function that is compiled for calls in which an axis has no entries, at the sizes ``sizes``. ``build``
-    maps sizes to the program, ``functions`` has the user's implementations; with ``parallel``, the function uses
-    several threads.
+    """Return a compiled function for calls in which an axis has no entries, at the sizes ``sizes``. ``build`` maps
+    sizes to the program.
+
+    ``functions`` has the user's implementations of functions; with ``parallel``, the function uses several threads.
     """
     program: Program = build(sizes)
     return CompiledFunction(program, backend, called(functions, externals(program)), parallel)
@@ -211,8 +212,8 @@ class CompiledFunction:
         return self._nested_results(filled) if out is None else out
 
     def runner(self, args: Sequence[Any], out: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
-        """Compute ``out`` for ``args`` as a call does. Return a function ``f(args, out)`` that does the same for other
-        arguments without checks, for fast repeated calls.
+        """Return a function ``f(args, out)`` that computes ``out`` for ``args`` without checks, for fast repeated
+        calls. The first call, with checks, is made here for the given ``args`` and ``out``.
 
         These must have the shapes, types, memory orders and integers of ``args`` and ``out``, and the arrays must be
         aligned and in C order.

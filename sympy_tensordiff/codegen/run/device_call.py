@@ -156,9 +156,11 @@ class DeviceCalls:
     def _for_checks(
         self, cuda: Any, given: Mapping[str, DeviceArray], argument: Argument, value: Any, queue: Any
     ) -> Any:
-        """Return the `value` of an ``argument`` in the form that the checks of a call need: an index array as a host
-        copy, another array as described in ``given``, a number unchanged. Raise ArgumentError for a real array on the
-        host. ``cuda`` is Numba's module, ``queue`` the stream.
+        """Return the `value` of ``argument`` as the checks of a call need it: an index array as a copy on the host,
+        another device array as its description in ``given``, a number unchanged. Raise `ArgumentError` for a real array
+        on the host.
+
+        ``cuda`` is Numba's module, ``queue`` the stream.
         """
         array = given.get(argument.name)
         if array is None:

@@ -292,9 +292,11 @@ def load_program(
     parallel: frozenset[str],
     on_disk: bool,
 ) -> SimpleNamespace:
-    """Return the functions of a program for results of the type ``dtype``: compiled by LLVM, or loaded from disk
-    (``on_disk``). ``fused`` returns the program with fused kernels, ``implementations`` maps external functions to the
-    user's, and ``parallel`` names the functions that run on several cores.
+    """Return the functions of ``program``, for results of the type ``dtype``, compiled by LLVM or loaded from the disk
+    cache (``on_disk``).
+
+    ``fused`` returns the program with fused kernels, ``implementations`` maps external functions to the user's, and
+    ``parallel`` names the functions that run on several cores.
 
     The program with fused kernels is printed only if no code is stored for the program. Raise `UnavailableError` or
     `UnsupportedError` if Numba has to compile the program.
@@ -381,9 +383,10 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 
 def _may_raise(own: str, name: str, callers: tuple[str, ...] = ()) -> bool:
-    """Return whether a function compiled by Numba can return an error code other than 0, which callers then have to
-    test. ``own`` is the LLVM text of its module, ``name`` its name there; ``callers`` are functions that are being
-    examined already.
+    """Return whether the function ``name``, compiled by Numba, can return an error code other than 0, which callers
+    have to test. ``own`` is the LLVM text of its module.
+
+    ``callers`` are functions that are being examined already.
     """
     found = re.search(
         rf"^define [^\n]*@{re.escape(name.removeprefix('cfunc.'))}\(.*?^}}", own, re.MULTILINE | re.DOTALL

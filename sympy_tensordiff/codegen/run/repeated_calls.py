@@ -88,8 +88,10 @@ def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
 def remember(
     arguments: Sequence[Argument], values: Sequence[Any], prepared: PreparedArguments, run: Callable[..., None]
 ) -> LastCall | None:
-    """Return a record of a call for quick checks of the next call; None if calls of this kind need the full checks.
-    ``values`` are given for ``arguments``; ``prepared`` has them converted. ``run`` computed the results.
+    """Return a record of a call, by which a next call with equal types and shapes can be checked quickly; None if calls
+    of this kind need the full checks. ``values`` are given for ``arguments``; ``prepared`` has them converted.
+
+    ``run`` computed the results.
     """
     if prepared.suspects:  # whether data are out of bounds may depend on numbers
         return None

@@ -54,8 +54,8 @@ _owner: int | None = None
 
 
 def blockable(program: Program) -> frozenset[str]:
-    """Return the names of the step functions that can compute blocks of rows, so that cores can share the work. Fusion
-    of the kernels of ``program`` must come before.
+    """Return the names of those functions of ``program`` that can compute a block of rows of their result, so that
+    several cores can share the work. The kernels of ``program`` must be fused already.
     """
     prover, is_whole = Prover(program), is_compiled_whole(program)
     steps = [step for step in program.kernels if is_whole or not isinstance(step, ContractionStep)]

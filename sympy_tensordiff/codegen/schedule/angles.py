@@ -38,8 +38,8 @@ CHOICES = frozenset({"select", "and", "or"})
 
 
 def works_on_near_angles(body: Sequence[Statement]) -> bool:
-    """Return whether a loop over `body` may compute sines and cosines by fast functions that are right for small angles
-    only. If an angle is large, the loop runs again with ordinary functions; `body` must allow that.
+    """Return whether it is possible to compute the sines and cosines in a loop over `body` by fast functions that are
+    right for small angles only, and to run the loop again with ordinary functions if an angle is large.
     """
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR_ANGLE_FUNCTIONS for node in nodes) or not all(map(has_few_steps, loops(body))):
@@ -78,8 +78,8 @@ def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
-    """Return `body` with sine and cosine replaced by versions for small angles, and with statements that set the flag
-    ``wide`` if an angle exceeds `MAX_NEAR_ANGLE`. ``fresh`` returns new names.
+    """Return `body` with sine and cosine replaced by versions for small angles. Added statements set the flag ``wide``
+    if an angle exceeds `MAX_NEAR_ANGLE`. ``fresh`` returns new names.
     """
 
     def change(statement: Statement, _: Around) -> Iterator[Statement]:

@@ -157,9 +157,10 @@ def _check_apart(
     ranges: Sequence[Constraint],
     prover: Prover,
 ) -> None:
-    """Raise VerificationError unless two accesses by different threads provably never concern the same array entry.
-    Different threads differ in at least one of the coordinates `own`. ``ranges`` are the constraints on coordinates,
-    ``strides`` the steps of the loops that all threads run alike.
+    """Raise `VerificationError` unless two accesses by different GPU threads provably never concern the same array
+    entry. Different threads differ in at least one of the coordinates `own`.
+
+    ``ranges`` are the constraints on coordinates, ``strides`` the steps of the loops that all threads run alike.
 
     ``variables`` are all coordinates and loop variables.
 

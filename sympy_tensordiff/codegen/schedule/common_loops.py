@@ -59,9 +59,10 @@ def with_common_loops(
 def _join_with_earlier(
     found: list[Statement], place: int, lengths: Mapping[Variable, Affine], fresh: Callable[[str], str]
 ) -> int | None:
-    """Join the loop ``found[place]`` with the first earlier loop in ``found`` that has the same range and can be joined
-    with it. Return the new position, or None; ``found`` is updated. ``lengths`` has the values of sizes, ``fresh``
-    returns new names.
+    """Join the loop ``found[place]`` with the first earlier loop in the list ``found`` for which this is possible, and
+    update the list. Return the new position, or None if there is none.
+
+    ``lengths`` has the values of sizes, ``fresh`` returns new names.
     """
     later = found[place]
     is_kind, join = (_is_flat, _join_loops) if _is_flat(later) else (_is_nest, partial(_joined_nests, lengths))
@@ -80,9 +81,9 @@ def _join_with_earlier(
 def _join_loops(
     earlier: Loop, between: Sequence[Statement], later: Loop, fresh: Callable[[str], str]
 ) -> list[Statement] | None:
-    """Return the statements that replace the loops `earlier` and `later` and the statements ``between`` them, with both
-    loops joined to one; None if this would change results, or if the loops have no costly value in common. ``fresh``
-    returns new names.
+    """Join the loops `earlier` and `later`, and return the statements that replace both and the statements ``between``
+    them. None if this would change results, or if the loops have no costly value in common. ``fresh`` returns new
+    names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -99,9 +100,11 @@ def _joined_nests(
     later: Loop,
     fresh: Callable[[str], str],
 ) -> list[Statement] | None:
-    """Return statements that replace the nested loops `earlier` and `later` and the statements ``between`` them: one
-    outer loop, in which inner loops that compute the same costly value are joined. None if this would change results or
-    joins none. ``lengths`` maps names of axis lengths to forms, ``fresh`` returns new names.
+    """Join inner loops of the nested loops `earlier` and `later` that compute the same costly value. Return the
+    statements of the joined nest, which also replace the statements ``between`` them; None if this would change results
+    or joins no loops.
+
+    ``lengths`` maps names of axis lengths to forms; ``fresh`` returns new names.
     """
     own = Renaming({}, forms={later.variable: Affine.variable(earlier.variable)}).body(later.body)
     moved = _statements_to_move(earlier, between, replace(later, body=own))
@@ -194,9 +197,11 @@ def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop
 
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
-    """Return whether two loops can be joined: each iteration then runs the body of `earlier`, which sets entries by the
-    statements ``stores``, before that of `later`. `later` may read such an entry only in the same iteration, and may
-    not change anything that `earlier` uses.
+    """Return whether the loops `earlier` and `later` can be joined to one that runs both bodies in each iteration,
+    without changing results.
+
+    `later` may read an entry that the statements ``stores`` of `earlier` set only in the same iteration, and may not
+    change anything that `earlier` uses.
     """
     if not all(is_store(store) for store in stores):
         return False
@@ -364,8 +369,9 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count the uses of all values from which value number `root` is computed. Record in ``self.always`` which of
-        them are needed whatever branches the selects take. With ``is_root``, count a use of `root` itself, too.
+        """Count the uses of the values from which value number `root` is computed in ``self.uses``, and record in
+        ``self.always`` those that are needed whatever branches selects take. With ``is_root``, count a use of `root`
+        itself, too.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []
@@ -402,8 +408,8 @@ class _Computed(_Numbering):
         return self.scalar[root]
 
     def _in_order(self, root: int) -> list[int]:
-        """Return the numbers of the values that must be computed to get the value numbered ``root``, itself included,
-        arguments first. Values that have an expression already are left out.
+        """Return the numbers of the values that must be computed for the value number ``root``, arguments before their
+        uses and ``root`` last. Values that have an expression already are left out.
         """
         found: list[int] = []
         stack = [root]

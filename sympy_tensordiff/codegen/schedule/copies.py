@@ -111,8 +111,8 @@ Aliases = Mapping[str, tuple[str, int]]
 
 
 def without_aliases(program: Program) -> Program:
-    """Return the program without temporaries that only copy an array (or its negative), as ``t[i, j] = a[i, j]``:
-    kernels read ``a`` instead.
+    """Remove temporaries that only copy another array, or its negative, such as ``t[i, j] = a[i, j]``: kernels read
+    ``a`` instead. Return the new program.
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """

@@ -66,8 +66,8 @@ class _CorrelationFinder:
         self.taken = all_names(program)
 
     def correlation(self, step: ContractionStep) -> tuple[Correlation, list[Step], Step] | None:
-        """Return ``(correlation, replaced, last)`` for a contraction that reads copies of sliding windows: the new
-        step, the steps that it replaces, and the last of them. None for other contractions.
+        """Convert a contraction that reads arrays with copies of sliding windows to a correlation that reads the
+        original array. Return ``(correlation, replaced steps, last of these)``; None for other contractions.
         """
         plain = in_views(step, self.prover.shapes, partial(reserve_name, taken=set(self.taken)))
         gone: list[Step] = []
@@ -118,8 +118,10 @@ class _CorrelationFinder:
         self, step: ContractionStep, output: Load, labels: Sequence[tuple[str, Affine]]
     ) -> tuple[Load, Kernel, list[Step]] | None:
         """Find the kernel that adds the entries of the product `step` to overlapping windows of an array (col2im).
-        ``output`` is the entry of the product at ``labels``. Return ``(entry, kernel, fills)``: the entry to which it
-        adds, the kernel, and the steps that first fill the array with 0; None if there is none.
+        Return ``(entry, kernel, fills)``: the entry to which it adds, the kernel, and the steps that first set the
+        array to 0. None if there is none.
+
+        ``output`` is the entry of the product at ``labels``.
 
         A correlation can replace all these steps.
         """
@@ -175,8 +177,9 @@ def _window_sum(kernel: Kernel) -> tuple[Load, list[Loop], tuple[Affine, ...]] |
 
 
 def _solved(load: Load, labels: Sequence[Affine], variables: Sequence[str]) -> Forms | None:
-    """Return the values of `variables` at which `load` reads the entry with the indices `labels`: ``i = a, k = b - a``
-    for the load ``x[i, i + k]`` and the labels a, b. None if the labels do not determine them.
+    """Solve for the values of `variables` at which `load` reads the entry with the indices `labels`: ``i = a, k = b -
+    a`` for the load ``x[i, i + k]`` and the labels a, b. Return them as a dictionary; None if the labels do not
+    determine them.
     """
     matrix = [[form.coefficient(v) for v in variables] for form in load.index]
     found = solve(matrix, len(variables))
@@ -307,9 +310,10 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], axis_of_label: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return ``(axes, label)`` for dividing the correlation ``step`` into tasks: the axes of its result along which
-    they differ, and an index that each task solves for, or None. ``row`` and ``lane`` are the labels of the rows and
-    lanes of a block.
+    """Choose how to divide the correlation ``step`` into tasks. Return ``(axes, label)``: the axes of its result along
+    which tasks differ, and the label of an index that each task solves for, or None.
+
+    ``row`` and ``lane`` are the labels of the rows and lanes of a block.
 
     ``lengths`` has the length of each label. ``axis_of_label`` has labels that alone are the index of an
     axis of the result. Tasks solve for an index, ``k``, if the last of the axes has a composite index such as

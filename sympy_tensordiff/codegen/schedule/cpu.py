@@ -263,9 +263,9 @@ def _jammed(kernel: Kernel, site: ScheduleContext, spans: Sequence[Loop]) -> Mad
 
 
 def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: ScheduleContext) -> Made | None:
-    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says, in the context ``site``.
-    The loop along a row, the last of ``spans``, is moved inside other loops (sums, for example), so that memory is read
-    contiguously. None if `plan` is None.
+    """Return ``(local arrays, statements)`` that compute `kernel` row by row, as `plan` says; None if `plan` is None.
+    The loop along a row, the last of ``spans``, is moved inside other loops, such as sums, so that memory is read
+    contiguously.
 
     A long row is cut into strips.
     """
@@ -384,9 +384,10 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _distributed(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Split the body of ``loop`` into two loops over short strips: the first computes sums, the second applies
-    functions such as exp to these, with vector instructions. None if that is impossible. ``is_one`` says whether
-    ``loop`` runs only once per call.
+    """Split the body of ``loop`` into two inner loops over short strips: the first computes sums, the second applies
+    functions such as exp to these with vector instructions. None if that is impossible.
+
+    ``is_one`` says whether ``loop`` runs only once per call.
 
     The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once are added up strip
     by strip.
@@ -443,7 +444,9 @@ def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statemen
 
 
 def _with_near_angles(body: Sequence[Statement], site: ScheduleContext) -> tuple[Statement, ...]:
-    """Return the statements ``body`` with sines in their loops computed in vectors by `with_near_angles`."""
+    """Return the statements ``body`` in which loops that compute sines use vector instructions for angles near 0, if
+    `with_near_angles` applies.
+    """
     found: list[Statement] = []
     for s in body:
         if isinstance(s, If):

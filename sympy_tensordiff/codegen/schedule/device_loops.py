@@ -72,17 +72,18 @@ class BlockRecurrence(NamedTuple):
 
 
 def block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the recurrence `step` in the form in which blocks of threads run its loop over time. None if a step calls
-    a library, is known to be large, or needs an amount of memory that changes from step to step.
+    """Convert the recurrence `step` so that blocks of GPU threads can run its loop over time. Return None if a step
+    calls a library, is known to be large, or needs an amount of memory that changes from step to step.
     """
     loop = _block_loop(step)
     return None if loop is None or loop.is_small is False else loop
 
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Return the recurrence `step` in a form in which blocks of threads can run its loop over time. None if a step
-    calls a library or needs an amount of memory that changes with the time. Unlike `block_loop`, accept steps known to
-    be large.
+    """Convert the recurrence `step` so that blocks of GPU threads can run its loop over time. Return None if a step
+    calls a library or needs an amount of memory that changes with the time.
+
+    Unlike `block_loop`, accept steps known to be large.
     """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
@@ -153,8 +154,8 @@ def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[
 
 
 def describe_device(program: Program) -> list[str]:
-    """Return lines of ``.plan`` about a GPU: which arrays are computed again instead of stored, which sums take two
-    launches, which loops over time run inside of a kernel, and which kernels share a launch.
+    """Return lines of ``.plan`` that describe how a program runs on a GPU: arrays that are computed again instead of
+    stored, sums that take two launches, loops over time inside of a kernel, and kernels that share a launch.
     """
     device = on_device(program)
     whole = ", ".join(dict.fromkeys(device.whole.values()))
@@ -189,9 +190,10 @@ def _describe_loop(step: Recurrence) -> Iterator[str]:
 
 
 def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return ``{array: axis}`` for the states of a recurrence and the arrays that a time step ``body`` fills: the axis
-    along which all entries are computed independently (the batch axis). {} if there is none. ``states`` are pairs
-    (argument, result).
+    """Return ``{array: axis}`` for the arrays of a recurrence's step ``body`` and its states, where ``axis`` is a batch
+    axis: all entries along it are computed independently. {} if there is none.
+
+    ``states`` are pairs (argument, result).
 
     Law: a kernel's entry at one value of its axis reads these arrays at the same value of theirs.
     """
@@ -217,9 +219,10 @@ def _moving(body: Program, states: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Add arrays of ``body`` to `axes`, a dictionary from arrays to their batch axes, if a kernel connects them with an
-    array in `axes`, or if a pair in ``states`` does (the argument and the result of a state). Return whether any were
-    added.
+    """Add arrays to `axes`, a dictionary from arrays to their batch axes, that a kernel of ``body`` or a pair in
+    ``states`` connects with an array in it. Return whether any were added.
+
+    A pair has the argument and the result of a state.
     """
     before, moving = len(axes), _moving(body, states)
     for pair in states:
@@ -240,9 +243,10 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether all arrays that change from one time step to the next can be computed in independent parts along
-    the axes in `axes`, a dictionary from arrays to axes: each kernel of ``body`` reads them only at its own index along
-    the axis. ``states`` are pairs of the argument and the result of a state.
+    """Return whether the batch axes `axes`, a dictionary from arrays to axes, divide all arrays that change from time
+    step to time step into independent parts: each kernel of ``body`` reads them only at its own index along this axis.
+
+    ``states`` are pairs of the argument and the result of a state.
     """
     shapes, moving = array_shapes(body), _moving(body, states)
     if moving != axes.keys() or len({shapes[array][axis] for array, axis in axes.items()}) > 1:
@@ -268,8 +272,8 @@ def with_numbers_in_memory(step: Recurrence) -> Recurrence:
     numbers = {a.name for a in step.body.arguments if _is_number(a)}
 
     def read(value: Scalar) -> Scalar:
-        """Return ``x[0]`` for the name or entry of a real number ``x`` in ``numbers``, a set of the enclosing function:
-        the number is stored as an array of one entry. Other expressions are unchanged.
+        """Return ``x[0]`` for `value` if it is the name or an entry of a real number ``x``, which is stored as an array
+        of one entry. Other expressions are unchanged.
         """
         name = value.name if isinstance(value, Name) else value.array if isinstance(value, Load) else ""
         return Load(name, (Affine(),)) if name in numbers else value

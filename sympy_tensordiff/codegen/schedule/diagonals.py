@@ -58,8 +58,8 @@ def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | Non
 
 
 def _additions_last(steps: Sequence[Step]) -> list[Step]:
-    """Return `steps` with each scatter that only adds stored sums to an array moved behind the following steps that do
-    not use this array.
+    """Move each step that only adds stored sums to an array (a `Scatter`) behind the following steps that do not use
+    this array. Return the steps in the new order.
     """
     found: list[Step] = []
     waiting: list[Scatter] = []

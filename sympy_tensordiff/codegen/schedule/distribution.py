@@ -94,9 +94,11 @@ def _in_strips(
     like: str,
     fresh: Callable[[str], str],
 ) -> tuple[list[Alloc], Loop]:
-    """Return ``(local arrays, loop)``: ``loop`` in strips, in each of which an inner loop runs the statements ``first``
-    and another one ``second``. The local arrays pass the scalars ``stored`` to ``second``; they have the dtype of the
-    array ``like``. ``fresh`` returns new names.
+    """Split ``loop`` into strips, in each of which one inner loop runs the statements ``first`` and a second one
+    ``second``. Return ``(local arrays, loop)``; the local arrays pass the scalars ``stored`` from the first to the
+    second.
+
+    They have the dtype of the array ``like``. ``fresh`` returns new names.
     """
     start = fresh(f"{loop.variable}_first")
     strips = split(loop, STRIP, start)

@@ -193,8 +193,8 @@ class _Fusion:
         return self.plans[id(kernel)]
 
     def producers(self, step: Step, left: Sequence[Step], group: _Group) -> list[Kernel]:
-        """Return the kernels among `left`, the steps that are not fused yet, that can join `group` before `step`: no
-        other step reads the arrays that they fill.
+        """Return the kernels in `left`, the steps that are not fused yet, that fill arrays for `step` and can join
+        `group` before it. No other step reads these arrays.
         """
         wanted = self.flow.reads(step) & group.others if self.flow.reads(step) & group.filled else frozenset()
         return [

@@ -210,8 +210,8 @@ class _ModelBlocks:
             self.lanes *= int(extent.evaluate(known)) / (full * dict(self.box)[tile])
 
     def lane(self, number: int) -> dict[str, int] | None:
-        """Return the values of the index variables for thread `number` of a warp, in a block in the middle of the grid;
-        None if the thread computes no entry.
+        """Return the values of the index variables for thread `number` of a warp, in a block in the middle of the GPU
+        grid. None if this thread computes no entry.
         """
         x, y = number % self.width, number // self.width
         if y >= self.height:
@@ -321,9 +321,11 @@ class _LaunchCounter:
                 self.touch(load, warp)
 
     def touch(self, load: Load, warp: Sequence[Values]) -> None:
-        """Record the offsets of the entries that the threads of a warp read by ``load``: those of one iteration, and
-        those of all iterations of short loops, since their memory sectors stay in the cache. Small arrays are left out.
-        ``warp`` has the index values of each thread.
+        """Record the memory offsets of the entries that the threads of a GPU warp read by ``load``: those of one
+        iteration, and those of all iterations of the short loops around it. ``warp`` has the index values of each
+        thread.
+
+        The memory sectors of short loops stay in the cache. Small arrays are left out.
         """
         if self.entries[load.array] * self.itemsize <= WARP * SECTOR:
             return

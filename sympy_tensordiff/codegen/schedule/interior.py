@@ -205,9 +205,11 @@ def _never_holds(statement: Statement, outer: Sequence[Constraint], lengths: Len
 def _parts(
     loop: Loop, found: Guards, begin: list[Statement], fresh: Callable[[str], str], lengths: Lengths
 ) -> tuple[Statement, ...]:
-    """Return `loop` cut into the loops before, inside and after its interior, where all guards in `found` are true and
-    are not tested. Append to `begin` statements that compute the ends of the interior, in variables that ``fresh``
-    names. ``lengths`` maps variables for lengths of axes to extents.
+    """Cut `loop` into three loops, before, inside and after its interior: the range in which all guards in `found` are
+    true and need no test. Return the loops.
+
+    Statements that compute the ends of the interior are appended to `begin`, in variables that ``fresh`` names.
+    ``lengths`` maps variables for lengths of axes to extents.
     """
     variable = Affine.variable(loop.variable)
     sides = (found.lows, 1), (found.highs, -1)

@@ -90,9 +90,10 @@ def work(node: Scalar) -> int:
 
 
 class _Reads:
-    """Counts the reads and operations of statements. If it gets a loop ``variable``, it counts only the reads that
-    depend on the variable, since the others are made before the loop. Reads of arrays in ``shared`` are also counted
-    separately.
+    """Counts the reads and operations of statements. With a loop ``variable``, it counts only the reads that depend on
+    this variable, since the others are moved in front of the loop.
+
+    Reads of arrays in ``shared`` are also counted separately.
     """
 
     def __init__(self, shared: Collection[str], variable: str = "") -> None:
@@ -109,9 +110,11 @@ class _Reads:
         return Iteration(self.loads, self.shared_loads, self.operations)
 
     def count(self, body: Sequence[Statement], values: Mapping[str, Affine], guard: frozenset[str]) -> None:
-        """Count the reads, stores and operations of the statements ``body``. A loop that compilers unroll counts once
-        for each iteration; other loops do not count. ``values`` maps the variables of unrolled loops around ``body`` to
-        their values, ``guard`` has the names in conditions around it.
+        """Count the reads, stores and operations of the statements ``body`` in ``self``. The body of a loop that
+        compilers unroll counts once for each iteration; other loops are left out.
+
+        ``values`` maps the variables of unrolled loops around ``body`` to their values, ``guard`` has the names in
+        conditions around it.
         """
         for statement in body:
             if isinstance(statement, Loop):
@@ -134,8 +137,8 @@ class _Reads:
                     self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
 
     def store(self, array: str, index: tuple[Affine, ...]) -> None:
-        """Record that ``array[index]`` is stored, and forget the known entries that this may change: all entries of the
-        array that are not at a constant distance from the stored one.
+        """Record that ``array[index]`` is stored. Forget the known entries that this store may change: all entries of
+        the array that are not at a constant distance from it.
         """
         others = [known for name, known in self.known if name == array]
         near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]

@@ -160,9 +160,8 @@ class _Launch:
         self.weight += weight(step.body)
 
     def as_one_step(self, private: Collection[str], taken: Collection[str]) -> Step:
-        """Return the kernels of the launch as one step: fused kernels with the same names of axes, and with scalars in
-        place of the arrays in ``private``. New names differ from those in ``taken``. A launch of a single step is this
-        step.
+        """Return the kernels of the launch as one step: a single step itself, or fused kernels with common names of
+        axes, in which arrays in ``private`` are replaced by scalars. New names differ from those in ``taken``.
         """
         if len(self.kernels) < 2:
             return self.first

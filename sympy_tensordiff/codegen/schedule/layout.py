@@ -196,9 +196,12 @@ def _axis_to_put_last(program: Program, settled: AbstractSet[str]) -> tuple[str,
             continue
 
         def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count in ``votes`` which axes of arrays should be stored last: the axis along which the loop over
-            ``variable`` reads the array of `load` with stride 1, and each axis of the array that `step` fills along
-            which `load` reads contiguously. Return `load` unchanged; ``around`` is not used.
+            """Count in ``votes`` which axes of arrays should be stored last, so that reads and writes are contiguous:
+            one vote for the axis of the array of `load` along which the loop over ``variable`` reads it. Return `load`
+            unchanged.
+
+            Further votes are for axes of the array that `step` fills along which `load` reads contiguously; ``around``
+            is not used.
             """
             run = run_of(load, variable)
             if load.array in own and run is not None and run[1] == 1:
@@ -254,8 +257,8 @@ def _with_transposed_products(program: Program) -> Program:
 
 
 class _Groups(NamedTuple):
-    """The positions that divide the axes of a product's result into three groups: batch axes before ``rows``, row axes
-    from ``rows`` to ``columns``, and column axes from ``columns`` on.
+    """The two positions that divide the axes of a product's result into batch axes (before ``rows``), row axes (from
+    ``rows`` to ``columns``) and column axes (from ``columns`` on).
     """
 
     rows: int
@@ -326,9 +329,10 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def contiguous(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            """Return ``load`` as a contiguous read of a rearranged copy of its array; unchanged if no copy pays. A copy
-            pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it. The
-            step that copies is added to ``fresh``.
+            """Return a contiguous read that replaces ``load``, from a copy of the array with rearranged axes; ``load``
+            itself if a copy does not pay.
+
+            A copy pays if the loop over ``variable`` reads with a stride, and the loops ``around`` the read repeat it.
 
             The step that makes a new copy is added to ``fresh``; for the array of an argument it is added to the first
             steps of the program.
@@ -408,9 +412,10 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
-    """Return `kernel` with each read replaced by the scalar ``visit(read, variable, loops)``. ``loops`` are the
-    variables of the axes and loops around the read, ``variable`` is the one that will be innermost. Short loops, which
-    are unrolled, do not count.
+    """Return `kernel` with each read replaced by the scalar ``visit(read, variable, loops)``: ``variable`` is that of
+    the innermost loop or axis around the read, and ``loops`` are the variables of the loops and axes around it.
+
+    Short loops, which are unrolled, do not count.
 
     The row's axis is innermost if the kernel runs row by row; ``variable`` is None if there is no loop.
     """
@@ -420,9 +425,11 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        """Return `statement` with each read replaced by ``visit(read, variable, around)``; ``visit`` is the enclosing
-        function's. ``variable`` is the innermost long loop or axis around the read, ``around`` are the longer ones.
-        `loops` are all loops and guards around `statement`.
+        """Return `statement` with each read in it replaced by ``visit(read, variable, around)``, where ``variable`` is
+        the innermost long loop or axis around the read, and ``around`` are the long loops and axes around it.
+
+        ``variable`` is longer than `SHORT`, those in ``around`` are longer than `MAX_UNROLLED_STEPS`. `loops` are the
+        loops and guards around `statement`.
         """
         inside = [s for s in loops if isinstance(s, Loop)]
         # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.

@@ -115,9 +115,11 @@ def _loop_along_row(row: Loop, body: Sequence[Statement]) -> list[Statement]:
 def carry(
     row: Loop, last: Affine, scan: PrefixScan, others: Collection[str], fresh: NameMaker
 ) -> tuple[Statement, ...]:
-    """Return statements that compute the prefix scan ``scan``, such as a running sum, along a row: in a loop, each
-    entry continues from the value of the previous one. ``last`` is the last index of the row, ``others`` are the names
-    of scans already computed. ``fresh`` returns new names.
+    """Return statements that compute the prefix scan ``scan``, such as a running sum, along a row in one loop: each
+    entry continues from the value of the previous one.
+
+    ``last`` is the last index of the row, ``others`` are the names of scans already computed. ``fresh`` returns new
+    names.
 
     If each entry adds one exponential, these are computed for the whole row first, in vectors.
     """
@@ -254,9 +256,10 @@ def _rescale(
     terms: Sequence[Statement],
     fresh: NameMaker,
 ) -> list[Statement]:
-    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift m changes by
-    ``change``: they multiply by ``exp(change)`` or, if this loses digits, run ``terms``, which sum again. `parts` are
-    pairs ``(new, old)`` of terms of m; ``fresh`` makes new names.
+    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift ``m`` changes by
+    ``change``: they multiply by ``exp(change)`` or, if that loses digits, sum again by ``terms``.
+
+    `parts` are pairs ``(new, old)`` of terms of ``m``.
 
     A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """
@@ -313,8 +316,8 @@ def rfactor(loop: Loop, count: int, fresh: NameMaker) -> tuple[Statement, ...]:
 
 
 def jam(loop: Loop, count: int, fresh: NameMaker) -> tuple[Statement, ...]:
-    """Return statements that run `loop`, each iteration of which adds to a whole row, with `count` iterations in one
-    pass over the row (unroll-and-jam).
+    """Unroll `loop`, each iteration of which adds terms to a whole row of sums, so that `count` iterations share one
+    pass over the row (unroll-and-jam). Return the new statements.
 
     The row of sums is read and written once for them; the terms are added in the order in which they were.
 
@@ -343,9 +346,10 @@ def _at_next_iterations(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
 def _in_steps(
     loop: Loop, count: int, inside: Sequence[Statement], fresh: NameMaker
 ) -> tuple[list[Statement], Loop, list[Statement]]:
-    """Return the code that replaces ``loop`` in three parts: statements that compute its ends, a loop in steps of
-    ``count`` with the body ``inside``, and a list with a loop over the remaining iterations. ``fresh`` returns a new
-    name.
+    """Split ``loop`` into a loop in steps of ``count`` with the body ``inside`` and a loop over the remaining
+    iterations. Return ``(statements that compute the ends, the first loop, a list with the second loop)``.
+
+    ``fresh`` returns a new name.
     """
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
@@ -364,8 +368,10 @@ def _in_steps(
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: NameMaker) -> tuple[Statement, ...]:
-    """Return statements that compute the `sums` of `loop` in parts of `size` terms each (of one iteration, if the loop
-    contains other loops), and add the parts to totals in double precision, for accuracy.
+    """Return statements that compute the sums `sums` of `loop` in parts of `size` terms each, and add the parts to
+    totals in double precision, for accuracy.
+
+    A part has the terms of one iteration if the loop contains other loops. ``fresh`` returns new names.
     """
     totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
     begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]

@@ -144,8 +144,8 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
     assert isinstance(store, Set)
 
     def fresh(name: str) -> str:
-        """Return ``name``, or a similar name, that no array or loop of the program has, and add it to ``used``, a set
-        of the enclosing function.
+        """Return ``name``, or a similar name that no array or loop of the program has yet, and record that it is in
+        use.
         """
         used.add(found := unique(name, taken, used))
         return found

@@ -42,9 +42,10 @@ class RowBlocks(NamedTuple):
 
 
 def with_row_launches(program: Program, shared_loops: Mapping[str, SharedLoop], excluded: Collection[str]) -> RowBlocks:
-    """Return the program with kernels over the same rows, such as the sums and entries of a softmax, joined to single
-    GPU launches, with a block of threads for each row. The result also has the loops that these threads share. Kernels
-    that fill arrays in ``excluded`` are not joined.
+    """Join GPU kernels over the same rows, such as those for the sums and the entries of a softmax, to single launches
+    with one block of threads for each row. Return the new program and the loops that the threads share.
+
+    Kernels that fill arrays in ``excluded`` are not joined.
 
     Law: every result is the same.
     """
@@ -65,8 +66,9 @@ class _RowGroups:
         self.temporaries = {array.name for array in program.temporaries}
 
     def grouped(self, excluded: Collection[str]) -> RowBlocks:
-        """Return the program in which consecutive row-wise kernels are joined into one launch, each group as long as
-        possible. Kernels that fill arrays in ``excluded`` are not joined.
+        """Join consecutive row-wise kernels of the program to single launches, with as many kernels in each as
+        possible, and return the new program with its shared loops. Kernels that fill arrays in ``excluded`` are not
+        joined.
         """
         groups: list[list[Step]] = []
         for step in self.program.kernels:
@@ -136,9 +138,11 @@ def _renamed_variable(old: Kernel, new: Kernel, variable: str) -> str:
 def _joins(
     group: Sequence[Step], step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, excluded: Collection[str]
 ) -> bool:
-    """Return whether `step` can join `group`, the kernels of one GPU launch with a block of threads for each row. It
-    must read the arrays of the group only in its own row, and fill no array in ``excluded``. ``shared_loops`` and
-    ``shapes`` map arrays to loops that threads share and to shapes.
+    """Return whether `step` can be added to `group`, the kernels of one GPU launch with a block of threads for each
+    row. It must read the arrays of the group only in its own row.
+
+    It must fill no array in ``excluded``. ``shared_loops`` and ``shapes`` map arrays to loops that threads share and to
+    shapes.
     """
     first = group[0]
     if (
@@ -187,8 +191,8 @@ def _recomputed(kernels: list[Kernel], inner: Collection[str], taken: Collection
 
 
 def row_nest(step: FusedKernels, shared_loops: Mapping[str, SharedLoop], shapes: Shapes, fresh: NameMaker) -> BlockNest:
-    """Return the loop nest of fused row-wise kernels for the GPU: a block of threads computes each row, first the sums
-    along the row, then its entries. ``shared_loops`` are the loops that the threads share.
+    """Return the loop nest of the fused kernels ``step`` for the GPU: a block of threads computes each row, first the
+    sums along the row, then its entries. ``shared_loops`` are the loops that the threads of a block share.
     """
     first = step.kernels[0]
     count, rank = shared_loops[first.array].threads, len(first.axes)

@@ -55,8 +55,9 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
     """Return ``(loop, lower bounds, upper bounds)`` for interchanging `loop` with the loop over `axis` around it:
-    `loop` with bounds that do not depend on the axis, and bounds of the axis inside of it, ``i >= j`` for ``j <= i``.
-    None if the bounds cannot be solved for `axis`.
+    `loop` without its bounds that depend on `axis`, and these bounds solved for `axis`, ``i >= j`` for ``j <= i``.
+
+    None if a bound cannot be solved for `axis`, or if `loop` would have no lower or no upper bound.
     """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -128,8 +129,8 @@ of 2,000 entries: 9 0.63, 13 0.48, 17 1.66, 23 1.29, 31 1.65; for 20,000 entries
 
 
 def windowed(loop: Loop, axis: str) -> Loop:
-    """Return a loop over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, as a loop
-    that begins at 0; another loop unchanged.
+    """Return `loop`, over a short window that moves with `axis`, such as ``for i in range(p - 2, p + 1)``, as a loop
+    that begins at 0. Other loops are unchanged.
 
     >>> from sympy_tensordiff.codegen.ir.loops import let
     >>> from sympy_tensordiff.codegen.ir.scalars import Load
@@ -258,8 +259,9 @@ def runs_less_often(loop: Loop, times: int) -> bool:
 
 @dataclass
 class Segment:
-    """Consecutive statements of a kernel that is computed row by row. Statements of the ``kind`` "row" run once per
-    row, those of the kind "entry" for each entry of the row; a "sum" is a loop that contains the loop along the row.
+    """A group of consecutive statements of a kernel that is computed row by row, with its ``kind``: "row" statements
+    run once per row, "entry" statements for each entry of the row, and a "sum" is a loop that contains the loop along
+    the row.
     """
 
     kind: str
@@ -336,8 +338,9 @@ class RowPlanner:
         self.depends = dependences(kernel)
 
     def plan(self) -> RowPlan | None:
-        """Return the plan to run the kernel row by row: its body in segments for the row, for its entries, and for sums
-        with the loop along the row inside. None if that loop is better not moved into any sum.
+        """Return the plan to run the kernel row by row: its statements in segments that run once for the row, for each
+        of its entries, or as a sum with the loop along the row inside. None if it is not worthwhile to move that loop
+        into any sum.
         """
         segments: list[Segment] = []
         pending = Segment("entry")
@@ -355,9 +358,10 @@ class RowPlanner:
         return RowPlan(self, segments, self.expanded(segments))
 
     def worthwhile(self, loop: Loop) -> Loop | None:
-        """Return `loop`, or `loop` with a guard in place of its bounds that depend on the last axis, if it is
-        worthwhile to move the loop over this axis inside of it. None if that is illegal or gains nothing, or if the
-        kernel has prefix scans that make the guard unnecessary.
+        """Return `loop` if it is worthwhile to move the loop over the last axis inside of it, perhaps with its bounds
+        that depend on this axis replaced by a guard. None if that is illegal or gains nothing.
+
+        Also None if it needs the guard and the kernel can be computed by prefix scans.
         """
         if self.is_worthwhile(loop):
             return loop
@@ -432,8 +436,8 @@ class RowPlanner:
         return steps is not None and steps <= _MAX_SHORT_WINDOW
 
     def is_sum_over_window(self, loop: Loop) -> bool:
-        """Return whether `loop` sums over a short window that is too long to unroll, and each read that moves with the
-        row is contiguous along it. The loop along the row should then be the innermost one.
+        """Return whether `loop` sums over a short window that is too long to unroll, and all reads that change along
+        the row are contiguous along it. The loop along the row should then become the innermost loop.
         """
         nest = [loop, *inner_loops(loop.body)]
         if (

@@ -192,9 +192,10 @@ def totals(
     start: Set,
     fresh: NameMaker,
 ) -> list[Statement]:
-    """Return statements by which each of `count` neighbouring threads, of which ``t`` is one, gets the totals of their
-    partial sums. ``parts`` maps names of totals to partial sums, ``places`` to their entries in shared memory.
-    ``start`` initialises a total.
+    """Return GPU statements that sum up the partial sums of `count` neighbouring threads, of which ``t`` is one, and
+    give each of them the totals. ``parts`` maps the names of totals to those of partial sums.
+
+    ``places`` maps partial sums to their entries in shared memory; ``start`` is the statement that initialises a total.
 
     The threads of a warp exchange their sums, and store them for the other warps. ``fresh`` returns new names.
     """

@@ -35,8 +35,9 @@ Half and twice as many take 0.95 to 1.03 of the time of the three benchmarks tha
 
 def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
     """Return statements that compute all entries along the last axis of `kernel`, which is short, in the same loops, so
-    that they share reads. None if the axis is not short, or if there is nothing to share. ``fresh`` returns new names
-    for the scalars of each entry.
+    that reads are shared. None if the axis is not short, or if there is nothing to share.
+
+    ``fresh`` returns new names for the scalars of each entry.
     """
     if not kernel.axes or isinstance(kernel, Scatter):
         return None

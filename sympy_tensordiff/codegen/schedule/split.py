@@ -257,8 +257,8 @@ class _Pieces:
         self.loads[name] = kernel.entry
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
-        """Return the body of a new kernel, split off a large one: the statements `body` and `store`, preceded by the
-        other statements that they need. Scalars that are stored in a new array are read from it.
+        """Return the body of a new kernel that is split off a large one: the statements `body` and `store`, preceded by
+        the statements that they need. Scalars that another new kernel stores in an array are read from there.
         """
         needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}

@@ -73,8 +73,8 @@ class Stages(NamedTuple):
 
 
 def _in_stages(program: Program, work: _Stages) -> Stages:
-    """Return the program in which each long reduction is replaced by the kernels that `work` makes of it: one for
-    partial sums, one that adds them up.
+    """Return the program in which each long reduction is split for the GPU by `work`: one kernel computes partial sums,
+    another one adds them up.
     """
     steps: list[Step] = []
     for step in program.kernels:
@@ -181,9 +181,9 @@ class _Stages:
         return [kernel]
 
     def with_values(self, scatter: Scatter) -> list[Kernel]:
-        """Split a scatter in which each entry gets one sum, such as a sum added to each diagonal entry. Return two
-        kernels: the first stores the sums, the second adds them to the entries. For another scatter, return a list of
-        only `scatter`.
+        """Split a scatter in which each entry gets one sum, such as a sum added to each diagonal entry, into two
+        kernels: the first stores the sums, the second adds them to the entries. Return ``[scatter]`` if it is of
+        another kind.
         """
         found = values_of(scatter, self.taken)
         if found is None:
@@ -285,8 +285,8 @@ class _Stages:
         return Affine.variable(self.sizes[-1].name)
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Return the kernels that compute `array`: only `kernel`, or two kernels in its place if splitting a long sum
-        is useful. The first one computes partial sums, and the second one adds these up.
+        """Split `kernel` into two kernels if this is useful for a long sum: the first computes partial sums, the second
+        adds them up to `array`. Return these, or `kernel` alone.
         """
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
         for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
@@ -323,9 +323,11 @@ class _Stages:
         return [kernel]
 
     def part_count(self, shape: Sequence[Affine], chosen: ChosenLoop, tile: int) -> tuple[int, Affine]:
-        """Return ``(chunk, parts)`` for splitting the sum over the ``chosen`` loop to fill the device: the number
-        ``parts`` of partial sums, and the number ``chunk`` of consecutive iterations that each takes at a time.
-        ``shape`` is that of the array of totals; ``tile`` is the number of sums that a block computes in tiles, or 0.
+        """Return ``(chunk, parts)`` for splitting a sum over the ``chosen`` loop into ``parts`` partial sums that fill
+        the GPU; each takes ``chunk`` consecutive iterations at a time.
+
+        ``shape`` is the shape of the array of totals; ``tile`` is the number of sums that a block computes in tiles, or
+        0.
         """
         if tile:
             chunk, at_once = chosen.chunk, tile
@@ -342,8 +344,8 @@ class _Stages:
         return chunk, Affine.of(1) if parts.is_constant and parts.constant < 1 else parts
 
     def share_loop(self, kernel: Kernel, chosen: ChosenLoop, array: str) -> None:
-        """Record that the threads of a block share the iterations of the loop `chosen` of a kernel, unless one thread
-        is enough. New sizes are named after `array`, the array that the kernel fills.
+        """Record that the threads of a block share the iterations of the loop `chosen` in `kernel`, unless one thread
+        is enough. Names of new sizes are derived from `array`, the array that the kernel fills.
         """
         if chosen.loop.step != 1 or len(chosen.loop.lows) > 1:
             return
@@ -369,9 +371,11 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return kernels that fill ``array`` as `kernel` does, whose statement ``number`` is a sum with several long
-        loops but few entries. Blocks of threads divide one loop, the threads of a block divide the ``chosen`` loop, and
-        later kernels add up the partial sums. None if there is no second long loop, or too little work.
+        """Return kernels that fill ``array`` as `kernel` does, for a statement ``number`` that sums over several long
+        loops to few entries: blocks of threads divide one loop, and the threads of a block divide the loop ``chosen``.
+        Later kernels add up the partial sums.
+
+        Return None if there is no second long loop, or too little work.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS

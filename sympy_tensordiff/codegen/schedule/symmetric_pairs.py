@@ -59,9 +59,10 @@ class CirculantPacking:
 
 
 def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> Program:
-    """Return the program in which symmetric arrays are stored packed, with each pair of equal entries once, if this
-    saves work in matrix products. ``hints`` are the expected sizes; ``entries`` maps arrays to their entries, nodes of
-    ``graph``.
+    """Change ``program`` to store symmetric arrays packed, with each pair of equal entries once, if this saves work in
+    matrix products. Return the new program.
+
+    ``hints`` are the expected sizes; ``entries`` maps arrays to their entries, nodes of ``graph``.
     """
     work = _Packing(program, hints, graph, entries)
     return work.result() if work.packed else program

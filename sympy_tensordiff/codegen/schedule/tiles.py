@@ -329,9 +329,9 @@ class _TileNest:
             yield from [If(rows, tuple(inside))] if rows else inside
 
     def store(self, rest: Sequence[Statement], sums: Mapping[str, str], entry: Mapping[str, Affine]) -> Statement:
-        """Return the statement by which a thread stores one of its sums at the index `entry` of the result, if that is
-        in bounds. ``rest`` are the kernel's statements after the summation; ``sums`` maps the name of the accumulator
-        in them to that of the thread's sum.
+        """Return the statement by which a GPU thread stores one of its sums in the entry `entry` of the result, if this
+        is in bounds. ``rest`` are the kernel's statements after the summation, in which ``sums`` renames the
+        accumulators.
         """
         names = {name: self.fresh(name) for name in declared(rest)}
         inside = [Constraint("ge", self.box[axis] - 1 - form) for axis, form in entry.items()]

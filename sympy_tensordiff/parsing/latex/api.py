@@ -342,9 +342,10 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return a dictionary from axes to their sizes, one for each group of equally long axes, as far as the formula
-    states the sizes or the largest value of an index implies them. The key is the axis that represents the group. Raise
-    `ParseError` if sizes contradict each other.
+    """Return the sizes of axes that a LaTeX formula states or implies (by the largest value of an index), as a
+    dictionary from axes to sizes.
+
+    The key is the axis that represents a group of equally long axes. Raise `ParseError` if sizes contradict each other.
     """
     assert shapes.unified is not None
     root = shapes.unified.root
@@ -372,8 +373,8 @@ def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
 
 
 def is_useless_bound(size: Any, shapes: LatexShapes) -> bool:
-    """Return whether the lower bound ``size`` for the length of an axis cannot be used, because it contains an index,
-    or a name that is not a size. Such bounds come from subscripts, as ``n + 1`` from ``x_{n}``.
+    """Return whether ``size``, a lower bound for the length of an axis, cannot be used because it contains an index, or
+    a name that is not a size. Such bounds come from subscripts, such as ``n + 1`` from ``x_{n}``.
     """
     free = {str(symbol) for symbol in size.free_symbols}
     return bool(free & shapes.formula.indices) or not free <= shapes.formula.sizes

@@ -86,9 +86,10 @@ class BinderLowering(LoweringBase):
         upper: Tree | None = None,
         is_open: bool = False,
     ) -> LatexBinder:
-        """Add the index ``part`` to ``bound_indices``, with its first value ``lower`` and its last one ``upper``
-        (excluded if ``is_open``), each None if not stated, and return its record. Raise `ParseError` if ``part`` is not
-        a letter, or if that letter is declared.
+        """Declare the index letter ``part``, with the first value ``lower`` and the last value ``upper``, in
+        ``bound_indices``, and return its record. Raise `ParseError` if ``part`` is not a letter or is declared already.
+
+        A value that is not stated is None; ``upper`` is excluded if ``is_open``.
         """
         letter = name_of_index(part)
         if letter is None or letter.isdigit() or letter in self.declared:

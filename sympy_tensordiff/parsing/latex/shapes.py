@@ -170,8 +170,8 @@ class LatexShapes(ShapeInference):
     _infer_both = _infer_either = _infer_cases = _infer_relation
 
     def _infer_column(self, node: Tree, *parts: Axes) -> Axes:
-        """Return the axes of a stack of rows that have the axes ``parts``: a new first axis, whose length is the number
-        of rows, then the axes of a row, which must agree.
+        """Return the axes of a column of rows, ``node``, whose rows have the axes ``parts``: a new first axis, whose
+        length is the number of rows, then the axes of a row. Raise an error if the rows do not agree.
         """
         row = self.infer_entrywise(node, "stack", node.children, *parts)
         axis = 0 if self.unified is None else self.new_axis()
@@ -256,8 +256,8 @@ class LatexShapes(ShapeInference):
         return SCALAR
 
     def _infer_einsum(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of an einsum of two operands with the axes ``left`` and ``right``; axes with the same letter
-        become equally long.
+        """Return the axes of the result of the parsed ``einsum`` call `node`, whose two operands have the axes ``left``
+        and ``right``. Record that axes with the same letter are equally long.
         """
         inputs, _, output = node.text.partition("->")
         letters: dict[str, int] = {}
@@ -397,8 +397,8 @@ def order_of_rank(rank: int) -> int:
 
 
 def conflict(node: Tree, first: Any, second: Any) -> Any:
-    """Return (do not raise) the `ParseError` that `node` would give one axis two different sizes, ``first`` and
-    ``second``.
+    """Return the `ParseError`, without raising it, that `node` would make two axes of the different sizes ``first`` and
+    ``second`` equally long.
     """
     return node.error(
         f"this makes an axis of size {short(str(first))} as long as one of size {short(str(second))}; declare the "

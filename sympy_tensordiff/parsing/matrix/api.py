@@ -197,9 +197,11 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return a dictionary from axes to their sizes in the text, such as ``n`` in ``declare x[n]``. ``sizes`` maps the
-    text of each size to an axis. Of axes that ``unified`` knows to be equally long, one represents all. Raise
-    `ParseError` at ``root`` if sizes differ, or if one is a name in ``orders``, which has tensors and numbers.
+    """Return a dictionary from axes to their declared sizes, such as ``n`` in ``declare x[n]``. One axis represents all
+    that ``unified`` knows to be equally long. Raise `ParseError` at ``root`` if their sizes differ.
+
+    ``sizes`` maps the text of each size to an axis. A size must not have a name in ``orders``, those of tensors and
+    numbers.
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, axis in sizes.items():
@@ -329,8 +331,10 @@ def _ambiguous(
     first: Mapping[str, int],
     second: Mapping[str, int],
 ) -> ParseError:
-    """Return (do not raise) the error that two guesses of the orders, ``first`` and ``second``, are equally plausible.
-    It suggests declarations that decide, in addition to those in the text ``root`` if it ``has_declarations``.
+    """Return the error, without raising it, that two guesses ``first`` and ``second`` of the orders of names (scalar,
+    vector or matrix) are equally plausible. Its message suggests declarations that decide between them.
+
+    They are added to the declarations in the text ``root`` if it ``has_declarations``.
     """
     differing = [name for name in first if first[name] != second[name]]
     listed = " and ".join(map(short, differing))

@@ -128,8 +128,9 @@ class ShapeInference:
         return operand
 
     def _infer_transpose(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of a transpose: those of ``operand`` in reverse order. NumPy's ``.T`` leaves vectors
-        unchanged. A transposed number is unusual, so it adds a penalty to this reading of the formula.
+        """Return the axes of the transpose `node` of an operand with the axes ``operand``: the reverse order, but
+        NumPy's ``.T`` leaves vectors unchanged. The transpose of a scalar adds a penalty, since this reading of the
+        formula is improbable.
         """
         if not has_axis(operand):
             self.penalty += ODD

@@ -145,8 +145,8 @@ def _without_indices(expr: Any) -> Any:
 
 
 class _Lift(Rewriting):
-    """The traversal of `lift`, which converts SymPy's classes to this package's. It also checks that two tensors with
-    one name are the same tensor.
+    """Converts SymPy's classes to those of this package, for `lift`. Checks also that two tensors with one name are the
+    same tensor.
     """
 
     def __init__(self) -> None:

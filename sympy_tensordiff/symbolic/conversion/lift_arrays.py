@@ -249,9 +249,10 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
 
 
 def _factors_of_product(expr: Any, convert: ConvertSubexpression, labels: Iterator[int]) -> Network:
-    """Return ``(factors, labels of its axes)`` of a matrix product ``expr``: operands with labels, in which neighbours
-    share a label, as in an einsum. New labels come from ``labels``. A long product is first split
-    into products of at most `MAX_FACTORS` matrices.
+    """Convert SymPy's matrix product ``expr`` to einsum operands. Return ``(operands, labels of the result)``, where
+    neighbouring operands share a label. New labels come from ``labels``.
+
+    A long product is first split into products of at most `MAX_FACTORS` matrices.
     """
     args = [part for arg in expr.args for part in (_factors_of_power(arg) if 1 in expr.shape else [arg])]
     while len(args) > MAX_FACTORS:

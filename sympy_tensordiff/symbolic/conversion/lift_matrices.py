@@ -100,8 +100,8 @@ def matrix_operands(expr: Any) -> list[Any]:
 
 
 def _matadd(expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert SymPy's sum of matrices to a tensor sum. The sum of row vectors, or one in which most matrices are
-    transposed, becomes the transpose of a sum, since that contains fewer transposes.
+    """Convert SymPy's matrix sum ``expr`` to a tensor sum. It becomes the transpose of a sum if that contains fewer
+    transposes: for row vectors, or if most terms are transposed.
 
     SymPy transposes sums term by term; this way a residual and its transpose share one tensor.
     """
@@ -185,8 +185,8 @@ def _slice(expr: Any, convert: ConvertSubexpression) -> Any:
     column, _, right = map(convert, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        """Return the entry ``(i, j)`` of a matrix slice as the entry of ``tensor``, the matrix from which it is cut, at
-        ``(down*i + row, right*j + column)``. These numbers are values of the enclosing function.
+        """Return the entry ``(i, j)`` of a matrix slice: the entry ``(down*i + row, right*j + column)`` of the whole
+        matrix ``tensor``.
         """
         return entry_through_views(tensor, (down * i + row, right * j + column))
 

@@ -229,8 +229,8 @@ class BoundedDepth:
         return build_unrecursively(function, arguments, is_deep, self.measures)
 
     def bounded(self, scalar: Any) -> Any:
-        """Return ``scalar`` if it is nested less than ``deepest`` levels. Otherwise return a tensor entry that stands
-        for it, so that SymPy's recursive functions need not go deeper.
+        """Return ``scalar`` if it is nested less than ``deepest`` levels. Otherwise return a tensor entry that replaces
+        it, so that SymPy's recursive functions do not exceed the recursion limit.
         """
         if hasattr(scalar, "_measures") or not isinstance(scalar, Expr) or not scalar.args:
             return scalar

@@ -98,9 +98,10 @@ def index_letters(rank: int) -> list[str]:
 
 
 def refuse_as_scalar(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
-    """Raise `UnsupportedError` if ``operand`` is a whole tensor where a scalar is needed. The message begins with
-    ``place``, the function or operation, and ends with the advice ``way_out`` (by default, to write entries) and
-    ``also``.
+    """Raise `UnsupportedError` if ``operand`` is a whole tensor, in a place where a scalar is needed. The message
+    begins with ``place``, the function or operation.
+
+    It ends with the advice ``way_out`` (by default, to write entries) and ``also``.
     """
     if not is_whole(operand):
         return

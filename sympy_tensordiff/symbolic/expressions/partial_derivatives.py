@@ -49,8 +49,8 @@ class Subs(sympy.Subs):
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
-        """Return the unevaluated node for ``derivative``, an expression in ``variables``, at the values ``point`` of
-        these: a `Derivative` of this module. It is a `Subs` for a single variable whose value is not itself a variable.
+        """Return the unevaluated ``derivative``, an expression in ``variables``, at the values ``point`` of these: a
+        `Derivative` of this module, or a `Subs` for a single variable whose value is not itself a variable.
         """
         if len(variables) == 1 and not _is_variable(point, 0):
             return sympy.Subs.__new__(Subs, derivative, variables, point)

@@ -21,8 +21,8 @@ OF_COMPLEX = (sympy.conjugate, sympy.adjoint, sympy.re, sympy.im, sympy.arg)
 
 
 def undeclared(expr: Any, integers: Collection[Any] = ()) -> list[str]:
-    """Return the declarations to write so that ``expr`` is known to be real, one for each symbol, tensor and function
-    that is not declared real; [] if nothing is missing. ``integers`` are the indices bound around ``expr``.
+    """Return the declarations, as texts, that are missing for ``expr`` to be known as real: one for each symbol, tensor
+    and function that is not declared real. ``integers`` are the indices bound around ``expr``.
     """
     nodes = nodes_in([expr], _parts_to_search)
     bound = {variable for node in nodes if isinstance(node, ExprWithLimits) for variable in node.variables}

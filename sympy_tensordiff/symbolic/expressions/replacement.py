@@ -23,8 +23,8 @@ class Substitution(dict[Expr, Expr]):
 
 
 class Replacement:
-    """A replacement rule, called with an expression to apply it. Results are cached, so that parts shared by several
-    expressions are visited once.
+    """A replacement rule that is called with an expression and returns it with subexpressions replaced. Results are
+    cached, so that parts shared by several expressions are visited once.
 
     Nodes shared before are shared after: a part is one object in all results. Nodes of this package apply the rule
     themselves, since they know which indices they bind.

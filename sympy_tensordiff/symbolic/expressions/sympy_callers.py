@@ -93,8 +93,8 @@ class CallerDependent:
 
     @property
     def func(self) -> Any:
-        """Override `Basic.func`: return the node's class. If SymPy's `cse` asks, return a function that gives the node
-        itself; if `simplify` asks, one that gives the simplified node.
+        """Override `Basic.func`: return the node's class. For SymPy's functions `cse` and `simplify`, which rebuild
+        nodes by it, return a function that gives the node itself, or the simplified node.
         """
         caller = sys._getframe(1)
         if caller.f_globals is CSE:
@@ -142,9 +142,10 @@ class Cases(Expr):
 
 
 def args_for_caller(node: Any, caller: FrameType) -> tuple[Any, ...]:
-    """Return what ``node.args`` shows to the SymPy function with the call frame ``caller``: the arguments, or others in
-    their place, such as none if the function must treat the node as a leaf. Raise `UnsupportedError` if the function
-    would walk through a huge node.
+    """Return what the SymPy function with the call frame ``caller`` sees as ``node.args``: the arguments, or others in
+    their place, such as () if the function has to treat the node as a leaf.
+
+    Raise `UnsupportedError` if the function would walk through a huge node.
     """
     own: tuple[Any, ...] = node._args
     if caller.f_globals is CSE:
@@ -321,9 +322,10 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return where SymPy's LaTeX or pretty printer places the node whose precedence ``caller`` reads: "last" or
-    "factor" for the last or another factor of a product, else "other". Return "text" if another printer, such as that
-    of ``str``, asks.
+    """Return where SymPy's LaTeX or pretty printer puts a node when its function with the call frame ``caller`` asks
+    for the node's precedence: "last" or "factor" for the last or another factor of a product, else "other".
+
+    Return "text" if another printer, such as that of ``str``, asks.
     """
     # SymPy recognises its own Sum by name; only the calling frame knows the position of the factor.
     frame = caller.f_back

@@ -95,12 +95,9 @@ class ReadContext(NamedTuple):
 
 
 def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> None:
-    """Raise `OutOfShapeError` if ``body`` has a read that is out of bounds somewhere in the index ranges ``ranges``,
-    outermost first. They are ranges of sums or, with ``of_axes``, of tensor axes, which are never empty.
-
-    With `of_axes`, the extents are known to be positive.
-
-    The ranges are given outermost first. With `of_axes`, they are the indices of a tensor, whose extents are positive.
+    """Raise `OutOfShapeError` if the expression ``body`` has a read that is out of bounds for some indices in
+    ``ranges``, which are given outermost first. With ``of_axes``, they are ranges of tensor axes, which are never
+    empty, else of sums.
     """
     context: ReadContext | None = ReadContext({})
     for limit in ranges:
@@ -116,8 +113,10 @@ def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> N
 
 
 def _check_node(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Raise `OutOfShapeError` if ``node`` is a tensor read out of bounds. Return pairs ``(subexpression, context)`` for
-    the subexpressions to check next; a context has the constraints that hold there, and is None if they are not known.
+    """Raise `OutOfShapeError` if ``node`` is a tensor read out of bounds. Return the subexpressions to check next, as
+    pairs ``(subexpression, context)``.
+
+    A context has the constraints that hold at the subexpression; it is None if they are not known.
     """
     if isinstance(node, TensorEntry):
         _check_read(node, context)
@@ -164,9 +163,10 @@ def _parts_of_branches(
 
 
 def _parts_of_connective(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Return the operands of an `And` or `Or` that read tensor entries, as pairs ``(operand, context)``. The context
-    contains the conditions without reads: the other operands, negated for `Or`. Return [] if no such context can be
-    given.
+    """Return the operands of an `And` or `Or` that read tensor entries, as pairs ``(operand, context)``; [] if no
+    context can be given.
+
+    The context contains the conditions without reads: the other operands, negated for `Or`.
     """
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):

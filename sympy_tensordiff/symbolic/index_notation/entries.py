@@ -245,9 +245,11 @@ class TensorEntry(RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        """SymPy's flag for variables of differentiation: True for an entry of a tensor symbol, such as ``x[p]``. It is
-        False while SymPy differentiates ``g(x[p], x[q])`` with respect to its first argument only, since ``x[q]`` may
-        be the same entry.
+        """SymPy's flag for expressions that can be differentiated by: True for an entry of a tensor symbol, such as
+        ``x[p]``.
+
+        It is False while SymPy differentiates ``g(x[p], x[q])`` with respect to its first argument only, since ``x[q]``
+        may be the same entry.
         """
         return bool(self.args[0].is_symbol) and not sympy_callers.means_one_argument(self, sys._getframe(1))
 
@@ -335,8 +337,8 @@ def _products_of_remainders(form: Affine) -> set[IndexProduct]:
 
 
 def _check_strides(entry: Any) -> None:
-    """Raise `IndexExpressionError` if an index of `entry` contains a product of symbols, except where it can be solved:
-    ``n*i + j``, in which one symbol has the coefficient 1 or -1, or a product of sizes alone.
+    """Raise `IndexExpressionError` if an index of `entry` contains a product of symbols, such as ``n*i``. Allowed are
+    products of sizes alone, and indices like ``n*i + j``, in which one symbol has the coefficient 1 or -1.
     """
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)

@@ -100,9 +100,11 @@ def inline_entry(
     once: bool = True,
     keeps_sums: bool = True,
 ) -> Any:
-    """Return the entry of ``tensor`` at ``indices``; for a small comprehension, the formula of this entry instead. With
-    ``keeps_sums``, formulas with sums are used only if the entry occurs ``once``, and differs for all values of the
-    indices ``scope``.
+    """Return the entry of ``tensor`` at ``indices``; if ``tensor`` is a small comprehension, return the formula of this
+    entry instead of a read.
+
+    With ``keeps_sums``, a formula with sums is used only if the entry occurs ``once``, and is a different one for all
+    values of the indices ``scope``.
 
     Otherwise the sums would be computed several times.
     """

@@ -42,9 +42,11 @@ class EntryForms(PrintedForms):
     """
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the operator precedence of the printed entry: that of the operation on entries as which it is printed,
-        such as ``2*x[i]``, else that of an atom. ``caller`` is the call frame of the SymPy function that asks for it,
-        which tells whether text or a formula is printed.
+        """Return the operator precedence of the printed entry: that of multiplication if it is printed as ``2*x[i]``,
+        for example, and that of an atom if it is not printed as an operation.
+
+        ``caller`` is the call frame of the SymPy function that asks for it, which tells whether text or a formula is
+        printed.
         """
         written = self.of_operands()
         if written is None:

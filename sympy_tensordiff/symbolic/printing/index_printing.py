@@ -149,8 +149,8 @@ def _expression(form: Affine, atoms: Mapping[Any, Any]) -> Any:
 
 
 def _variable(variable: Any, atoms: Mapping[Any, Any]) -> Any:
-    """Return ``variable``, one of an affine form, as a SymPy expression: a symbol, an entry of an integer tensor, a
-    product, a maximum with 0 or a floor quotient. ``atoms`` has the symbols of numbered variables, and the tensors by
+    """Return ``variable``, a variable of affine forms, as a SymPy expression: a symbol, an entry of an integer tensor,
+    a product, a maximum with 0 or a floor quotient. ``atoms`` has the symbols of numbered variables, and the tensors by
     name.
     """
     if isinstance(variable, int):

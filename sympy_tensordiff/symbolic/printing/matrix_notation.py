@@ -64,8 +64,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the summed labels of an einsum that are printed as a sum along an axis, ``sum(A, axis=0)``, and not as a
-    matrix product, ``A @ B``. ``inputs`` has the labels of each operand, ``output`` those of the result.
+    """Return the labels of an einsum whose sum is printed as ``sum(A, axis=0)``, and not as a matrix product ``A @ B``.
+    ``inputs`` has the labels of each operand, ``output`` those of the result.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -81,9 +81,10 @@ def added_labels(inputs: Sequence[str], output: str) -> list[str]:
 
 
 def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
-    """Return the printed form, as a tree, of the contraction of ``tensors``, pairs ``(labels, printed form)``, with the
-    result labels ``output``. Outer products are replaced by their two vectors, and tensors with three or more equal
-    labels multiplied.
+    """Return the tree for printing the contraction of ``tensors``, pairs ``(labels, printed form)``, to the labels
+    ``output``.
+
+    Outer products are replaced by their two vectors, and tensors with three or more equal labels are multiplied.
     """
     factors: list[tuple[str, Any]] = []
     for labels, tensor in tensors:
@@ -99,8 +100,8 @@ def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Einsum:
 
 
 class _Network:
-    """An einsum as a graph, which is used to write it as matrix products: the labels are the vertices, each matrix is
-    an edge between its two labels, and each vector belongs to one vertex.
+    """An einsum as a graph, from which it is written as matrix products: labels are vertices, a matrix is an edge
+    between its two labels, and a vector belongs to one vertex.
     """
 
     def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
@@ -159,9 +160,8 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """Return a summed label that is an axis of exactly two matrices, so that `_join` can multiply them; None if
-        there is none. ``component`` lists the labels to choose from; those in ``kept`` are axes of the result and are
-        not summed.
+        """Return a label in ``component`` that is an axis of exactly two matrices, so that `_join` can multiply them
+        over it; None if there is none. Labels in ``kept``, the axes of the result, are left out.
 
         A label whose two neighbours are connected by a matrix is preferred.
         """
@@ -202,8 +202,8 @@ class _Network:
         return found
 
     def _breadth_first(self, label: str) -> dict[str, str]:
-        """Return the labels that matrices connect to ``label``, nearest first, each mapped to the label before it on
-        the way.
+        """Return a dictionary from the labels that chains of matrices connect with ``label``, nearest first, to the
+        label before them in the chain. ``label`` itself is included.
         """
         before = {label: label}
         queue = [label]
@@ -225,9 +225,11 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors along the axis ``label`` of a product: the operands with this label alone, and a chain ``A
-        @ v`` for each matrix ``A`` with this label and another one. The vector v combines the operands at the other
-        label; labels in ``without`` are skipped.
+        """Return the vectors in a product of matrices and vectors that are multiplied along the axis ``label``: the
+        vectors with this label, and ``A @ v`` for each matrix ``A`` with this label, where ``v`` combines the operands
+        at the other label of ``A``.
+
+        Matrices whose other label is in ``without`` are skipped.
         """
         hanging = [
             Chain((matrix, *self._columns(other, label)))
@@ -237,8 +239,8 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors that follow the matrix ``A`` in a printed product such as ``A @ B @ v``. ``before`` is the
-        label of the rows of ``A``, ``label`` that of its columns.
+        """Return the factors to print after a matrix ``A`` in a product such as ``A @ B @ v``: those with the column
+        label ``label`` of ``A``, and the factors after them. ``before`` is the row label of ``A``.
         """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
@@ -246,9 +248,9 @@ class _Network:
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of the printed vectors along the axis ``label``: the vector operands, and ``A
-        @ v`` for each matrix ``A`` from ``label`` to another label. Labels in ``without`` are skipped; without any
-        vector, return a vector of ones.
+        """Return the elementwise product of the printed vectors with the label ``label``: the vector operands, and ``A
+        @ v`` for each matrix ``A`` from ``label`` to another label; a vector of ones if there are none. Labels in
+        ``without`` are skipped.
         """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 

@@ -31,7 +31,9 @@ class Constant(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """A sum of terms, positive ones first; each is paired with whether it is subtracted."""
+    """The printed sum of ``terms``, which are pairs of a flag, true if the term is subtracted, and the term. Terms that
+    are added come first.
+    """
 
     terms: tuple[tuple[bool, Any], ...]
 
@@ -298,9 +300,10 @@ def _transposed_function(matrix: Power | Call, by_terms: bool) -> Any:
 
 
 def _transposed_product(matrix: Product | Chain, by_terms: bool) -> Any:
-    """Return the printed form, as a tree, of the transpose of the product ``matrix``: with transposed factors or as
-    ``(product).T``, whichever contains fewer transposes. Without ``by_terms``, a sum among the factors is not
-    transposed term by term.
+    """Return the tree for printing the transpose of the product ``matrix``: either with transposed factors or as
+    ``(product).T``, whichever contains fewer transposes.
+
+    Without ``by_terms``, a sum among the factors is not transposed term by term.
     """
     moved = tuple(transposed(factor, by_terms=by_terms) for factor in matrix.factors)
     if isinstance(matrix, Chain):

@@ -302,8 +302,8 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
 
 def is_sum(notation: Any) -> bool:
-    """Return whether a notation can be printed as a sum, ``sum(a)``: it is a product of one factor and vectors of ones,
-    such as ``1' a``.
+    """Return whether `notation` can be printed as ``sum(a)``: it is a product of one factor and vectors of ones, such
+    as ``1' a``.
     """
     return isinstance(notation, Chain) and len(with_sums(notation)) == 1
 

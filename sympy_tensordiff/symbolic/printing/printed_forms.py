@@ -288,8 +288,8 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return print methods for ``printer``, by name, that print a common factor of all terms in front of a sum, as in
-    ``2*(a - b)``; SymPy itself multiplies it out.
+    """Return print methods for ``printer``, by name, that print a factor which all terms of a sum share in front of it,
+    as in ``2*(a - b)``; SymPy itself multiplies it out.
     """
     own = type(printer)
 

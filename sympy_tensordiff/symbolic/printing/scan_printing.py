@@ -82,8 +82,9 @@ def _parts_in_text(steps: tuple[Any, ...]) -> tuple[Sequence[tuple[Any, Any]], S
 
 
 def _calls(scans: Sequence[Any], show: Any) -> tuple[str, list[str]]:
-    """Return ``(call, selections)`` for `scans`, results of one recurrence: the text of one Python call ``scan(...)``
-    that computes all of them, and for each of them the text that selects it from the result, such as ``[0]``.
+    """Return ``(call, selections)`` for printing `scans`, results of one recurrence: the text of one call ``scan(...)``
+    that computes all of them, and for each the text that selects it from the result, such as ``[0]``.
+
     ``show(expr)`` prints an expression.
 
     Sums are printed separately from other results.
@@ -145,8 +146,8 @@ _BETWEEN = "\1"
 
 
 def _shown_outer(scan: Any, show: Any) -> tuple[list[str], list[str]]:
-    """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs more than
-    once in them is named at its first occurrence, ``(states := scan(...))``. ``show(expr)`` prints an expression.
+    """Return ``(texts of the initial values, texts of the sequences)`` of a scan. A recurrence that occurs several
+    times in these is named where it occurs first: ``(states := scan(...))``. ``show(expr)`` prints an expression.
     """
     groups: dict[Any, list[Any]] = {}
     for one in scans_in(scan.outer):
@@ -237,9 +238,11 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
-    """Return a dictionary from the symbols in ``found``, pairs of a symbol and its definition, to variables printed as
-    new letters. If the definition changes with the time of ``scan``, the letter has the subscript ``time``. ``named``
-    are the letters in use, to which new ones are added. ``show(expr)`` prints an expression.
+    """Choose letters for `found`, pairs of a symbol and its definition that are printed apart from the formula of
+    ``scan``. Return a dictionary from these symbols to the printed letters.
+
+    If the definition changes with the time of ``scan``, the letter has the subscript ``time``. ``named`` are the
+    letters in use, to which new ones are added. ``show(expr)`` prints an expression.
     """
     symbols = free_symbols_in([part for one in [scan, *scans_in(scan.outer)] for part in (*one.steps, *one.outer)])
     taken = {show(symbol)[:1] for symbol in symbols}
@@ -315,9 +318,10 @@ def _indexed(name: str, time: str) -> str:
 
 
 def _entrywise_row(expr: Any, rank: int, time: str, show: Any) -> Any | None:
-    """Return the row of ``expr`` at the time ``time``, such as ``2*h_t - y_t`` for ``2*h - y``. ``expr`` must be an
-    elementwise operation on stacked states and tensor symbols with ``rank`` axes; None for others. ``show`` prints
-    names.
+    """Return the row of ``expr`` at the time ``time``, such as ``2*h_t - y_t`` for ``2*h - y``. None unless ``expr`` is
+    an elementwise operation on stacked states and tensor symbols with ``rank`` axes.
+
+    ``show`` prints names.
     """
     if not isinstance(expr, Entrywise):
         return None

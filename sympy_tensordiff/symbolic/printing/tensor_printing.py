@@ -243,15 +243,15 @@ class _Operand(NamedTuple):
 
 
 def _without_ones(node: Any) -> list[Any]:
-    """Return the operands of an elementwise node as trees for the printer. An operand ``v`` that is multiplied by a
-    tensor of ones only to give it more axes is printed as ``v``, wherever broadcasting has the same effect.
+    """Return the trees for printing the operands of the elementwise operation ``node``. An operand ``v`` that is
+    multiplied by ones only to have more axes is printed as ``v``, if broadcasting has the same effect.
     """
     return _without_redundant_ones([_operand(operand) for operand in node.operands], node.shape)
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the printed forms of the operands ``parts`` of an elementwise operation, as trees. In Python text, the
-    tensors of ones that repeat operands are left out if broadcasting to ``shape`` has the same effect.
+    """Return the trees for printing the operands ``parts`` of an elementwise operation. In Python text, factors of ones
+    that only repeat an operand are left out, if broadcasting to ``shape`` does the same.
     """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)

@@ -136,9 +136,10 @@ def scan(
 
 
 def _prefix_form(call: _Call, updates: Sequence[Any], length: Any, reverse: bool, last: bool) -> Any | None:
-    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps; for ``last`` only
-    its last value. None unless its state is one number, with a step like ``s + f(x, t)`` or ``s*f(x, t)``. ``updates``
-    are the next states.
+    """Return the running sum or product that equals the recurrence of ``call``, of ``length`` steps. None unless the
+    only state is a scalar and each step adds or multiplies, as ``s + f(x, t)`` or ``s*f(x, t)``.
+
+    ``updates`` are the next states. With ``last``, return the last value only.
 
     With ``reverse``, the recurrence runs backwards.
     """
@@ -398,8 +399,8 @@ def _selected_rows(entry: TensorEntry, time: Any, length: Any) -> Any:
 
 
 class _Rows(Rewriting):
-    """The traversal of a recurrence's step that replaces rows of sequences at the current ``time``, ``A[t]`` or
-    ``A[idx[t]]``, by the variables to which ``known`` maps them.
+    """Rewrites the step of a recurrence: reads of a sequence's row at the current ``time``, ``A[t]`` or ``A[idx[t]]``,
+    become the variables to which ``known`` maps these rows.
     """
 
     def __init__(self, time: Any, length: Any, known: Mapping[Any, Any]) -> None:

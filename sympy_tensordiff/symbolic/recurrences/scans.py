@@ -352,8 +352,8 @@ def _without_clashes(args: Any, others: Sequence[Any]) -> Any:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Return ``name`` without the number that `fresh_name` appended to make it unique. If this name, such as ``h``, is
-    in ``taken``, return the first of ``h_1``, ``h_2``, ... that is not.
+    """Return ``name`` without the number that `fresh_name` appended to make it unique, such as ``h``; if ``taken``
+    contains this name, the first of ``h_1``, ``h_2``, ... that it does not contain.
     """
     name = without_fresh_number(name)
     stem, _, number = name.rpartition("_")

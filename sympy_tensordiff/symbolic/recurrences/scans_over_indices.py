@@ -33,9 +33,8 @@ def over_indices(expr: Any) -> Any:
 
 
 class _OverIndices(Rewriting):
-    """The traversal of `over_indices`, which replaces scans that depend on an index of an enclosing sum or
-    comprehension. ``bound_indices`` has pairs
-    ``(index, (first value, number of values))`` for these indices.
+    """Rewrites expressions in `over_indices`: replaces scans (loops over time) that depend on an index of an enclosing
+    sum or comprehension. ``bound_indices`` has pairs ``(index, (first value, number of values))`` for these indices.
     """
 
     def symbol(self, expr: Any, bound_indices: Any) -> Any:
@@ -71,9 +70,10 @@ class _OverIndices(Rewriting):
 
 
 def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return ``(batched scan, read)``: one scan that computes `scan` for all values of its free symbols ``indices``,
-    and a function that reads the value of `scan` from the tensor that the batched scan computes. ``ends`` has a pair
-    ``(first value, number of values)`` for each index.
+    """Return ``(batched scan, read)``: a scan (loop over time) that computes `scan` for all values of its free symbols
+    ``indices`` at once, and a function that reads the value of `scan` from its result.
+
+    ``ends`` has a pair ``(first value, number of values)`` for each index.
     """
     first = {index: index + low for index, (low, _) in zip(indices, ends, strict=True) if low != 0}
     whole = scan.subs(first, simultaneous=True) if first else scan

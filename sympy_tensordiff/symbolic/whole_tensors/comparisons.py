@@ -111,9 +111,8 @@ def _indicator_of(connective: Any, conditions: Sequence[Any], owner: str) -> Any
     truths = [_condition_of(condition, owner) for condition in conditions]
 
     def indicator(*values: Any) -> Any:
-        """Return the scalar expression that is 1 where the enclosing function's conditions, joined by its
-        ``connective`` (And, Or, Not), hold, and 0 elsewhere. The scalars ``values`` replace the operands of the
-        conditions, in order.
+        """Return the scalar expression that is 1 where conditions on the scalars ``values`` hold, joined by And, Or or
+        Not, and 0 elsewhere. ``values`` are the operands of all conditions in order.
         """
         rest = iter(values)
         relations = [truth.holds(*islice(rest, len(truth.operands))) for truth in truths]

@@ -159,8 +159,8 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def _arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of the scalar ``node`` in which to search further for values that are not real; () if `node`
-    is known to be real, as an entry of a tensor is.
+    """Return the arguments of ``node`` that a search for values that are not real has to visit; () if ``node`` is an
+    entry of a tensor, which is real.
 
     Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).
     """

@@ -269,8 +269,8 @@ def cumprod(A: Expression, axis: int | None = None) -> Any:
 
 
 def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> Any:
-    """Return the reduction of ``A`` over ``axis`` by the class ``reduction``, such as `IndexedMax`; ``A`` itself if
-    there are no axes to reduce. With ``keepdims``, reduced axes stay with length 1. ``owner`` names the function in
+    """Return the reduction of ``A`` along ``axis`` by the class ``reduction``, such as `IndexedMax`; ``A`` itself if
+    there are no axes to reduce. With ``keepdims``, reduced axes are kept with length 1. ``owner`` names the function in
     errors.
     """
     A = operand(A, owner)
