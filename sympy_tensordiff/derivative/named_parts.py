@@ -276,9 +276,7 @@ def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
     order: dict[TensorSymbol, None] = {}
 
     def below(symbol: TensorSymbol) -> list[TensorSymbol]:
-        """Return the symbols in the definition of `symbol` that are themselves defined in ``defined``, a dictionary of
-        the enclosing function, sorted by name.
-        """
+        """Return the symbols in the definition of `symbol` that have definitions themselves, sorted by name."""
         return sorted((s for s in defined[symbol].free_symbols if s in defined), key=str)
 
     for symbol in defined:

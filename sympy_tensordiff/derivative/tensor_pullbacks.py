@@ -189,8 +189,8 @@ def _elementwise(
             continue
 
         def rule(part: Node, position: int = position) -> Node:
-            """Return the cotangent of the argument at `position` of the enclosing function's ``node``, given ``part``,
-            the cotangent of this node or one branch or term of it.
+            """Return the cotangent of the argument number `position` of ``node``, if ``part`` is the cotangent of
+            ``node``. ``part`` may also be one branch or term of the whole cotangent.
             """
             return pull(graph, node, part, position)
 

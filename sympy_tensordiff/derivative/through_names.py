@@ -143,10 +143,8 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry of the enclosing function's cotangent, which has a name, at the indices `variables`: a read
-        of the name, under guards if it is nonzero under a few conditions only.
-
-        If the conditions cannot be written as guards, return the formula of the entry.
+        """Return the entry of a named cotangent at the indices `variables`: a read of the name, perhaps under guards
+        outside of which it is 0. If these conditions cannot be written as guards, return the formula of the entry.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named

@@ -75,8 +75,8 @@ def memoise_walk(walk: Callable[..., Walk]) -> Callable[..., Walk]:
     """Return the recursive method ``walk`` as one that caches its results by its arguments (a decorator)."""
 
     def visit(self: ResultSplitter, *args: Any) -> Walk:
-        """Return the cached result of ``walk``, the method of the enclosing function, for the arguments `args`. If
-        there is none, call ``walk`` and cache its result.
+        """Return the result of the method ``walk`` for the arguments `args`, from the cache if it is there; otherwise
+        call ``walk`` and cache its result.
         """
         key = (walk, *args)
         if key not in self.memo:

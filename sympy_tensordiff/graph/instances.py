@@ -54,9 +54,7 @@ def instances(
     """
 
     def normal(part: Node) -> Node:
-        """Return a normal form of the node `part` that is equal for nodes that the enclosing function treats as equal
-        by its ``compare``.
-        """
+        """Return the normal form of the node `part`: two nodes that ``compare`` treats as equal have the same one."""
         return compare.node(with_joined_indices(graph, part))
 
     keys = frozenset(variables)

@@ -99,9 +99,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
     """
 
     def count_in_equations(value: Affine) -> int:
-        """Return how many times a variable in ``variables`` occurs in an equation or congruence of ``rows`` after
-        ``value`` has replaced ``part``; these names belong to the enclosing function. A variable counts once in each
-        row.
+        """Return how often ``variables`` occur in the equations and congruences of ``rows`` if the maximum ``part`` has
+        the value ``value``. A variable counts once for each row that contains it.
         """
         forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
         return sum(len(form.atoms() & variables) for form in forms)

@@ -248,8 +248,8 @@ def _smith_step(
     solution = smith.solve(matrix, len(unknowns))
 
     def times_right_sides(row: Sequence[int]) -> Affine:
-        """Return the sum of ``row[n]*right[n]`` over n, where ``right``, of the enclosing function, has the right sides
-        of the equations.
+        """Return the sum of ``row[n]*right[n]`` over n, where ``right`` has the right sides of the equations to be
+        solved.
         """
         return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
 

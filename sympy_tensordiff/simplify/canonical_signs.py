@@ -253,8 +253,8 @@ def _front_number(values: Sequence[Signed]) -> int | Fraction:
     signs = [(abs(Fraction(value.number)), value.core.op == "add") for value in values]
 
     def length(front: int | Fraction) -> int:
-        """Return how many characters the numbers ``signs``, of the enclosing function, take in print if ``front`` is
-        written once in front and each number is divided by it.
+        """Return how many characters the coefficients take in print after ``front`` is taken out: those of ``front``
+        itself, and those of each coefficient divided by it.
         """
         return _signs_of(front, False) + sum(_signs_of(number / front, is_sum) for number, is_sum in signs)
 

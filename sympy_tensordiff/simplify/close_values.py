@@ -109,8 +109,8 @@ def _call_of(
     """
 
     def rule(graph: Graph, u: Node) -> Node:
-        """Return the node of ``factor*function(of_argument*u)**power``, such as ``-2*sin(u/2)**2``, which is ``cos(u) -
-        1`` without cancellation. All names but ``u`` are arguments of the enclosing function.
+        """Return the node of ``factor*function(of_argument*u)**power``, which replaces a sum with a number without
+        cancellation: ``-2*sin(u/2)**2`` for ``cos(u) - 1``.
         """
         value = graph.call(function, (graph.scale(of_argument, u),))
         return graph.scale(factor, graph.pow(value, graph.const(power)))

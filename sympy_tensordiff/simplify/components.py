@@ -72,8 +72,8 @@ def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
     """
 
     def with_place(node: Node) -> Node:
-        """Return the read `node` with the index ``place`` in place of ``number`` on each axis of constant extent, as
-        ``x[c]`` for ``x[0]``; both belong to the enclosing function. Other nodes are unchanged.
+        """Return the read `node` with the index ``place`` instead of the number ``number`` on each axis of constant
+        extent: ``x[c]`` for ``x[0]``. Other nodes are unchanged.
         """
         if node.op != "read":
             return node

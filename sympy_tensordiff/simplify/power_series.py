@@ -69,9 +69,7 @@ def series_of(
     memo = {} if memo is None else memo
 
     def visit(part: Node) -> Series | None:
-        """Return the series of `part`, from ``memo``, the enclosing function's cache, if it is there; None if it is not
-        known.
-        """
+        """Return the power series of `part`, computed once and cached in `memo`; None if it is not known."""
         if part not in memo:
             memo[part] = read(part)
         return memo[part]

@@ -69,8 +69,8 @@ def recognise(
     facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
-        """Apply the enclosing function's ``chosen`` rules to `node` until none changes it, and return the result.
-        Record in ``facts`` whether a square matrix is symmetric.
+        """Apply the rules for whole tensors to `node` until none applies, and return the result. If it is a square
+        matrix, record in ``facts`` whether it is symmetric.
         """
         while True:
             for rule in chosen.get(node.op, ()):

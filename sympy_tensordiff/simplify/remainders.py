@@ -105,8 +105,8 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def with_equation(form: Affine) -> Affine:
-        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; both belong to the enclosing function.
-        Return `form` itself if its coefficient of ``v`` is not a multiple of that in the equation.
+        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; `form` itself if its coefficient of
+        ``v`` is not a multiple of ``c``, the coefficient in the equation.
         """
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation

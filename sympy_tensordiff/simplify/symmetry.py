@@ -178,8 +178,8 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
     """
 
     def sort_key(label: Label) -> int:
-        """Return a sort key for `label`: 0 for the first axis of the result, 1 for a summed one, 2 for other axes of
-        the result. The enclosing function's ``output`` has the labels of the result.
+        """Return the sort key of a label: 0 for the first axis of the result, 1 for a summed label, 2 for other axes of
+        the result.
         """
         return (0 if label == output[0] else 2) if label in output else 1
 

@@ -125,9 +125,7 @@ def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFuncti
     """
 
     def range_of(values: Environment) -> tuple[Any, Any]:
-        """Return ``(lowest, highest)``, the range of the enclosing function's loop index, for the ``values`` of the
-        outer indices.
-        """
+        """Return ``(lowest, highest)``, the range of the loop index, for the ``values`` of the outer indices."""
         at = {name: values[symbol] for name, symbol in symbols.items() if symbol in values}
         lows = [-(-form.evaluate(at) // divisor) for form, divisor in level.lows]
         highs = [form.evaluate(at) // divisor for form, divisor in level.highs]

@@ -32,9 +32,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return the addition `node` with accumulators that can be summed in one of them left out: ``s`` for ``s + t``.
-        Record in the enclosing function's ``joined`` that additions to ``t`` now go to ``s``. Other nodes are
-        unchanged.
+        """Return the addition `node` without those accumulators that can be joined with its first one: ``s`` for ``s +
+        t``. Record that additions to ``t`` now go to ``s``. Other nodes are unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node

@@ -142,8 +142,8 @@ class Copies:
         found, known, is_triangular = matrices_of(step), extents(step, self.shapes), isinstance(step, Trapezoid)
 
         def readable_by_blas(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
-            """Return ``operand`` if BLAS can read it in place; else the operand copied to a new temporary, whose labels
-            are the batch labels of the enclosing function's product ``found``, then ``first``, then ``second``.
+            """Return ``operand`` if BLAS can read it in place; else copy it to a new temporary, with the order of
+            labels: batch labels of the product ``found``, then ``first``, then ``second``, and return that.
             """
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):

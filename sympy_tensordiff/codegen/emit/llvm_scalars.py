@@ -295,8 +295,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return first
 
         def rest() -> Value:
-            """Emit the enclosing function's operation ``function`` ("and" or "or") of all its ``arguments`` but the
-            first, and return its value as ``(text, type)``.
+            """Emit the "and" or "or" of all arguments of the condition but the first, and return its value as ``(text,
+            type)``.
             """
             return self.condition_of(Operation(function, arguments[1:])), "i1"
 

@@ -83,8 +83,8 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
     """
 
     def as_scalar(part: Scalar) -> Scalar:
-        """Return the scalar variable that replaces the read `part`, if its array is one of the enclosing function's
-        ``arrays``. Return other expressions unchanged.
+        """Return the scalar variable that replaces the read `part` of one of ``arrays``; other expressions are
+        unchanged. Only one entry of each of these arrays is used.
         """
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 

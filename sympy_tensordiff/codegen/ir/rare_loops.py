@@ -41,9 +41,7 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
     """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
 
     def first_branch(value: Scalar) -> Scalar:
-        """Return ``a`` if ``value`` is ``a if test else b``, where ``test``, the enclosing function's condition, is
-        known to be true. Return other expressions unchanged.
-        """
+        """Return ``a`` for ``a if test else b``, because ``test`` is known to be true; other expressions unchanged."""
         decided = isinstance(value, Operation) and value.function == "select" and value.arguments[0] == test
         return value.arguments[1] if decided and isinstance(value, Operation) else value
 
@@ -153,8 +151,9 @@ def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) 
     is_true = holds == (test == name)
 
     def with_truth_value(value: Scalar) -> Scalar:
-        """Return ``value``, one node of an expression, simplified for the case that the enclosing function's condition
-        ``test`` is true or, if ``is_true`` is False, false. A select by the test becomes one of its branches.
+        """Simplify the node `value` of an expression under the assumption that the test, a named condition, has a known
+        truth value: return true or false for its name, and one of its branches for a select by the test. Other values
+        are unchanged.
         """
         if value == name:
             return TRUE if is_true else FALSE

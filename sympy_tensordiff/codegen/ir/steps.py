@@ -277,7 +277,7 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
 
     def over(shape: tuple[Affine, ...]) -> tuple[Affine, ...]:
         """Return the `shape` of an array of a time step with its sizes replaced by their values in the enclosing
-        program, which the enclosing function's dictionary ``forms`` has.
+        program (the dictionary ``forms``).
         """
         return tuple([form.substitute(forms) for form in shape])
 

@@ -158,9 +158,7 @@ def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -
     """Return ``body`` with the function ``change`` applied to each node of its scalar expressions."""
 
     def with_change(scalar: Scalar) -> Scalar:
-        """Return the expression `scalar` with each of its nodes replaced by the result of the enclosing function's
-        ``change`` for it.
-        """
+        """Return the expression `scalar` with each of its nodes replaced by the result of ``change`` for this node."""
         return rewrite_scalar(scalar, change)
 
     return rewrite(body, lambda statement, _: (with_parts(statement, with_change),))

@@ -47,8 +47,8 @@ def with_accurate_entries(
         names = {*arrays, *taken}
 
         def stored(array: Node, entries: Node) -> Node:
-            """Return the tensor node of a new array of norms, whose formula `entries` has the square roots of the
-            entries of `array`. Add its definition, to be computed after `array`, to the enclosing function's ``norms``.
+            """Define a new array of norms, to be computed after `array`, by the formula `entries`: the square roots of
+            the entries of `array`. Record it in ``norms``, and return its tensor node.
             """
             name = unique("norm", names)
             names.add(name)

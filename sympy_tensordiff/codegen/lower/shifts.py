@@ -630,8 +630,8 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return ``part``, if it is a read, with its periodic indices such as ``Mod(v - 1, n)`` replaced as ``moved``,
-        a dictionary of the enclosing function, says. Other nodes are unchanged.
+        """Return the read `part` with its periodic indices, such as ``Mod(v - 1, n)``, shifted so that the smallest
+        shift of all reads is 0. Other nodes are unchanged.
         """
         if part.op != "read":
             return part

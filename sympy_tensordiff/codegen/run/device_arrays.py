@@ -206,8 +206,8 @@ class JaxArrays(NumbaArrays):
         """
 
         def wait(theirs: int | None) -> None:
-            """Make the stream with the number ``theirs`` wait until the work on the enclosing function's ``stream`` is
-            done. For None, the host waits instead.
+            """Make the stream number ``theirs`` wait until the kernels on Numba's stream ``stream`` are done. For None,
+            the host waits instead.
             """
             event = record_event(self.cuda, stream)
             # Without a stream, only the host can wait.

@@ -125,9 +125,7 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
     data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, IndirectIndex)}
 
     def form_with_names(one: Affine) -> Affine:
-        """Return the affine form ``one`` with scalars in place of entries of integer arrays, as ``known``, the
-        enclosing function's dictionary from entries to names, says.
-        """
+        """Return the affine form ``one`` with scalars in place of the integer-array entries whose values have names."""
         return one.substitute(data)
 
     def part_with_names(one: Scalar) -> Scalar:

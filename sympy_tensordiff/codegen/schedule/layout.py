@@ -144,8 +144,8 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     order = _axes_with_last(last, rank)
 
     def entry(load: Name | Load) -> Name | Load:
-        """Return `load` with its indices in the new order of axes, the enclosing function's ``order``, if it reads the
-        array ``name``, whose axes are reordered. Return other reads and scalars unchanged.
+        """Return `load` with its indices in the new order of axes, if it is an entry of the array ``name`` that gets
+        this order. Any other entry or scalar is unchanged.
         """
         is_own = isinstance(load, Load) and load.array == name
         return Load(name, _permuted(load.index, order)) if isinstance(load, Load) and is_own else load
@@ -442,8 +442,8 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
         )
 
         def visited(node: Scalar) -> Scalar:
-            """Return what the enclosing function's ``visit`` returns for the read `node`, in the innermost long loop
-            around the current statement; return other nodes unchanged.
+            """Return ``visit(node, variable, around)``, the replacement of the read `node`, where ``variable`` is the
+            innermost long loop around the statement, and ``around`` are all long ones. Other nodes are unchanged.
             """
             return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 

@@ -142,8 +142,8 @@ def iterations_of_thread(body: Sequence[Statement], variable: str, count: Affine
     """
 
     def with_own_iterations(statement: Statement, _: object) -> tuple[Statement, ...]:
-        """Return ``statement``, if it is a loop over the enclosing function's ``variable``, as the loop in which thread
-        ``t`` runs the iterations number t, ``t + count``, ``t + 2*count``, and so on. Other statements are unchanged.
+        """Divide a loop over ``variable`` among ``count`` threads: return the loop in which thread ``t`` runs the
+        iterations number t, ``t + count``, ``t + 2*count``, and so on. Other statements are unchanged.
         """
         if not isinstance(statement, Loop) or statement.variable != variable:
             return (statement,)

@@ -84,9 +84,9 @@ def _batch(scan: Any, indices: Sequence[Any], ends: Sequence[tuple[Any, Any]]) -
         return [fresh_index(Symbol("q", integer=True), taken) for _ in shape]
 
     def over(expr: Any, front: Sequence[tuple[Any, Any]] = ()) -> Any:
-        """Return the tensor of the values of `expr` for all values of the enclosing function's ``indices`` (the batch).
-
-        ``front`` has pairs ``(index, extent)`` of the first axes of `expr`: these stay first, then come the batch axes.
+        """Return the tensor of the values of `expr` for all values of the batch indices. Its axes are those in
+        ``front``, pairs ``(index, extent)`` of the first axes of `expr`, then the batch axes, then the other axes of
+        `expr`.
         """
         own = axes(shape_of(expr)[len(front) :])
         entry = TensorEntry(expr, *(index for index, _ in front), *own) if shape_of(expr) else expr

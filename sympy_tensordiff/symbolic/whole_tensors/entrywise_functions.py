@@ -125,9 +125,7 @@ def _function_of_one(name: str, function: Callable[..., Basic], description: str
     """
 
     def applied(x: Scalar) -> Any:
-        """Return the enclosing function's ``function``, a SymPy function, of the tensor ``x``, entry by entry; for a
-        scalar ``x``, its value.
-        """
+        """Return ``function`` of the tensor ``x``, entry by entry; for a scalar ``x``, its value."""
         tensor = operand(x, name)
         if not shape_of(tensor):
             return as_expr(function(tensor), "the value of the function")
@@ -192,8 +190,8 @@ def _function_of_several(name: str, function: Any, what: str) -> Callable[..., A
     """
 
     def applied(*operands: Any) -> Any:
-        """Return the maximum or minimum, as the enclosing function's ``function`` says, of ``operands``, entry by
-        entry. Raise `ArgumentTypeError` if there are none.
+        """Return the maximum or minimum (``function``) of ``operands``, entry by entry. Raise `ArgumentTypeError` if
+        there are none.
         """
         if not operands:
             raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")

@@ -196,8 +196,8 @@ def flip(A: Expression, axis: Any = None) -> Any:
     turned, shape = checked_axes(axis, A, "flip"), shape_of(A)
 
     def entry(*indices: Expr) -> Any:
-        """Return the entry of the flipped tensor at ``indices``: that of the enclosing function's ``A`` with ``n - 1 -
-        k`` in place of the index ``k`` of each flipped axis, of length ``n``. The flipped axes are in ``turned``.
+        """Return the entry of the flipped tensor at ``indices``: the entry of ``A`` with ``n - 1 - k`` in place of the
+        index ``k`` on each flipped axis of length ``n``.
         """
         return inline_entry(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
 
