@@ -106,7 +106,7 @@ def _leave_one_out(
 
     def contract(given: Operand, others: Sequence[Operand], output: Labels) -> Node:
         """Return the einsum of the cotangent `given` and the labelled operands `others`, with the result labels
-        `output`. The enclosing function's ``extents`` has the extents of all labels.
+        `output`. The labels have the extents that they have in the differentiated product.
         """
         return contraction(graph, given, others, output, extents, certain=certain)
 

@@ -164,8 +164,8 @@ def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
     """
 
     def is_closed(node: Node) -> bool:
-        """Return whether `node` can be computed outside of the enclosing function's binder ``around``: it is not
-        ``around`` itself, and depends on no index that is in ``bound`` or that a binder around it binds.
+        """Return whether `node` can be computed outside of the sum or comprehension ``around``: it is not ``around``
+        itself, and depends on no index that is in ``bound`` or that a sum or comprehension around it binds.
         """
         return node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound)
 

@@ -89,9 +89,7 @@ def with_entries_as_scalars(body: Sequence[Statement], arrays: Collection[str]) 
         return Name(part.array) if isinstance(part, Load) and part.array in arrays else part
 
     def statement(old: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return ``(statement,)``: the statement ``old`` with scalar variables in place of array entries, as the
-        enclosing function's dictionary ``arrays`` says.
-        """
+        """Return ``(statement,)``: the statement ``old`` with the array entries in it replaced by scalar variables."""
         new = with_parts(old, lambda value: rewrite_scalar(value, as_scalar))
         if isinstance(new, Set) and isinstance(new.target, Load) and new.target.array in arrays:
             new = Set(Name(new.target.array), real(new.value))

@@ -80,8 +80,8 @@ def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[N
     }
 
     def with_formula(node: Node) -> Node:
-        """Return the formula of the array entry that `node` reads, such as ``1/n**3``, if the array is in ``powers``,
-        the arrays of powers of norms in the enclosing function. Return any other `node` unchanged.
+        """Return the formula of the array entry that `node` reads, such as ``1/n**3``, if it is an array of powers of
+        norms. Return any other `node` unchanged.
         """
         if node.op != "read" or node.args[0] not in powers:
             return node

@@ -58,8 +58,8 @@ def ordered_sums(graph: Graph, planner: Planner, roots: Sequence[Node]) -> tuple
     shared = _sums_with_several_uses(graph, planner, parts)
 
     def with_sums_interchanged(node: Node) -> Node:
-        """Return the nested sum `node` with its two sums interchanged where that saves operations. Add inner sums that
-        also occur in other expressions to ``shared``, a set of the enclosing function.
+        """Return the nested sum `node` with its two sums interchanged where that saves operations. Record inner sums
+        that also occur in other expressions as ``shared``.
         """
         if node.op != "sum":
             return node

@@ -32,8 +32,8 @@ def cancel_safely(forget: Callable[[], None]) -> Iterator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        """Handle Ctrl-C: call the enclosing function's ``previous``, the handler that was set before, and append the
-        exception that it raises to ``raised`` before raising it again.
+        """Handle Ctrl-C: call the handler that was set before, and record the exception that it raises before raising
+        it again.
 
         ``number`` and ``frame`` are the signal and the interrupted code.
         """

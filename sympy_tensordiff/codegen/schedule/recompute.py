@@ -151,8 +151,8 @@ def with_values(user: Kernel, kernel: Kernel, taken: Container[str]) -> Kernel:
         return found
 
     def with_recomputed_entries(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return ``statement`` with its reads of the array that the enclosing function's ``kernel`` fills replaced by
-        new variables, preceded by statements that compute these entries again.
+        """Return ``statement`` with its reads of the array that is computed again replaced by new variables, preceded
+        by statements that compute these entries.
         """
         made: list[Statement] = []
         values: dict[Load, Name] = {}

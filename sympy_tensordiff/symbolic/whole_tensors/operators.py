@@ -222,9 +222,8 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
     scalar = getattr(Expr, name)
 
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
-        """Return the result of the operator that the enclosing function defines, such as ``*``, for ``self`` and
-        ``other``. If neither is a tensor, or if there is a third argument (the modulus of ``pow``), SymPy's own method
-        computes it.
+        """Return the result of a binary operator, such as ``*``, for ``self`` and ``other``. If neither is a tensor, or
+        if there is a third argument (the modulus of ``pow``), SymPy's own method computes it.
         """
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)

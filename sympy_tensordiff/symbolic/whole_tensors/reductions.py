@@ -312,7 +312,7 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 
         def entry_at(index: Expr) -> Expr:
             """Return the entry of the tensor ``A`` at ``index`` along the axis that is reduced, and at ``indices``
-            along the other axes. ``A`` and ``indices`` belong to the enclosing function.
+            along the other axes.
             """
             result: Expr = inline_entry(A, (*indices[:along], index, *indices[along + 1 :]))
             return result
