@@ -85,8 +85,8 @@ def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
         return rest[0] if len(rest) == 1 else Operation("and", rest) if rest else TRUE
 
     def decided_value(value: Scalar) -> Scalar:
-        """Return ``value`` simplified, given that the scalars in the enclosing function's ``names`` are true. Such a
-        name becomes true; a select or an "and" that contains it becomes simpler.
+        """Return ``value`` simplified, given that the conditions with the names ``names`` are true: such a name becomes
+        true, and a select or an "and" that contains it becomes simpler.
         """
         return TRUE if isinstance(value, Name) and value in names else simplified(value)
 

@@ -129,8 +129,8 @@ def _replacements_by_names(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar
         return one.substitute(data)
 
     def part_with_names(one: Scalar) -> Scalar:
-        """Return the scalar expression `one` with array entries replaced by names, where ``known``, a dictionary of the
-        enclosing function, has a name for them. Entries in the indices of other reads are replaced, too.
+        """Return the scalar expression `one` with names in place of the array entries whose values have names. Entries
+        in the indices of other reads are replaced, too.
         """
         if isinstance(one, IndexValue):
             return IndexValue(form_with_names(one.form))
