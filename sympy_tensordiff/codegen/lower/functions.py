@@ -11,6 +11,7 @@ import sympy
 from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
+from sympy_tensordiff.codegen.lower.bessel import has_polynomial
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
 from sympy_tensordiff.functions.table import reciprocals, record_of
 from sympy_tensordiff.graph.functions import Partial, erfcx, erfcx_slope, log1mexp, log_ndtr, xlogy
@@ -219,7 +220,8 @@ def is_external(node: Node) -> bool:
     """Whether `node` calls a function that no backend implements; the user or SciPy must supply it."""
     if node.op != "call":
         return False
-    return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)
+    known = node.data in FORMULAS or is_spherical_bessel(node) or has_polynomial(node)
+    return not record_of(node.data).operation and not known
 
 
 def is_user_function(node: Node) -> bool:
