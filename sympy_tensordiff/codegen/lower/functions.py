@@ -11,6 +11,7 @@ import sympy
 from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
+from sympy_tensordiff.codegen.lower.bessel import has_polynomial
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
 from sympy_tensordiff.functions.table import reciprocals, record_of
 from sympy_tensordiff.graph.functions import Partial, erfcx, erfcx_slope, log1mexp, log_ndtr, xlogy
@@ -174,17 +175,25 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Whether ``x**exponent`` is computed by a square root and products: for odd multiples of 1/2 such as 3/2 or -5/2,
-    if not too large.
+    """Return whether ``x**exponent`` is computed by square roots and products: for multiples of 1/4, except integers
+    and the powers 1/2 and -1/2 that backends have, if the exponent is not too large.
     """
     value = exponent.data if exponent.op == "const" else 0
-    return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
+    if not isinstance(value, Fraction) or abs(value) >= _LARGEST_EXPONENT:
+        return False
+    return value.denominator == 4 or (value.denominator == 2 and abs(value) > 1)
 
 
 def root(base: Scalar, exponent: Fraction) -> Scalar:
-    """Return ``base**exponent`` for an exponent like 3/2 as ``base*sqrt(base)``, faster than a general power."""
-    whole = Operation("pow", (base, Number(int(abs(exponent)))))
-    product = Operation("mul", (whole, Operation("pow", (base, Number(Fraction(1, 2))))))
+    """Return ``base**exponent`` for an exponent like 3/2 or -1/4 as a product of ``base`` and its square roots, faster
+    than a general power: ``base*sqrt(base)``, ``1/sqrt(sqrt(base))``.
+    """
+    whole, quarters = divmod(int(abs(exponent) * 4), 4)
+    half = Operation("pow", (base, Number(Fraction(1, 2))))
+    factors: list[Scalar] = [Operation("pow", (base, Number(whole)))] if whole else []
+    factors += [half] if quarters & 2 else []
+    factors += [Operation("pow", (half, Number(Fraction(1, 2))))] if quarters & 1 else []
+    product = Operation("mul", tuple(factors)) if len(factors) > 1 else factors[0]
     return product if exponent > 0 else Operation("pow", (product, Number(-1)))
 
 
@@ -211,7 +220,8 @@ def is_external(node: Node) -> bool:
     """Whether `node` calls a function that no backend implements; the user or SciPy must supply it."""
     if node.op != "call":
         return False
-    return not record_of(node.data).operation and node.data not in FORMULAS and not is_spherical_bessel(node)
+    known = node.data in FORMULAS or is_spherical_bessel(node) or has_polynomial(node)
+    return not record_of(node.data).operation and not known
 
 
 def is_user_function(node: Node) -> bool:

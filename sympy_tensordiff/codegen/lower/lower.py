@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.ir import loops, scalars
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.scalars import Bound, Load, Name, Reduction
 from sympy_tensordiff.codegen.ir.walk import guarded_by
+from sympy_tensordiff.codegen.lower.bessel import has_polynomial, modified_bessel
 from sympy_tensordiff.codegen.lower.blocks import CodeBlock, nested_blocks
 from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.functions import has_root, operation, rational_form, root
@@ -29,6 +30,7 @@ from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import EnclosingLoops
 from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
+from sympy_tensordiff.graph.functions import scaled_besseli
 from sympy_tensordiff.graph.index_tests import conjuncts
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
@@ -113,6 +115,7 @@ class Lowering(Matrices):
             remainder = scalars.IndexValue(self.form(form - below * quotient(form, below)))
             return scalars.Operation("mul", (scalars.Number(Fraction(1, below)), remainder))
         special = self._root if node.op == "pow" and has_root(node.args[1]) else methods.get(node.op)
+        special = self._bessel if node.op == "call" and has_polynomial(node) else special
         if special is not None:
             value: scalars.Scalar = yield special(node, block)
             return value
@@ -609,6 +612,22 @@ class Lowering(Matrices):
             block.statements.append(let(name.name, base))
             base = name
         return root(base, node.args[1].data)
+
+    def _bessel(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
+        """Return the modified Bessel function `node` of order 0 or 1 as polynomials. Scalars that occur in them many
+        times get names in ``block``.
+        """
+        argument: scalars.Scalar = yield self.value(node.args[1], block)
+
+        def named(value: scalars.Scalar) -> scalars.Scalar:
+            """Return the name of a new scalar with the ``value``, or ``value`` if it is a name or a read."""
+            if isinstance(value, Name | Load):
+                return value
+            name = self._local("v")
+            block.statements.append(let(name, value))
+            return Name(name)
+
+        return modified_bessel(int(node.args[0].data), node.data is scaled_besseli, argument, named)
 
     # -------------------------------------------------------------- where values are computed
 

@@ -164,7 +164,7 @@ def is_general_power(node: Node) -> bool:
     if node.op != "pow":
         return False
     exponent = node.args[1].data if node.args[1].op == "const" else None
-    if not isinstance(exponent, int | Fraction) or exponent.denominator > 2:
+    if not isinstance(exponent, int | Fraction) or exponent.denominator not in (1, 2, 4):
         return True
     return not -MAX_PRODUCT_EXPONENT <= exponent <= MAX_PRODUCT_EXPONENT
 
