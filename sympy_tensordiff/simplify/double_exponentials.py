@@ -19,6 +19,7 @@ import sympy
 from sympy.codegen.cfunctions import expm1
 
 from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.growing_functions import is_call
 
@@ -86,12 +87,16 @@ class DoubleExponentials:
             base, signs = factor.args[0], _DECAYING if factor.args[1].data > 0 else _RECIPROCALS
         if base.op != "call" or base.data not in signs:
             return
-        (argument,) = base.args
-        terms = argument.args if argument.op == "add" else (argument,)
+        (total,) = base.args
+        factor_of_total: Number = 1
+        if total.op == "mul" and len(total.args) == 2 and any(arg.op == "add" for arg in total.args):
+            factor_of_total, total = self.graph.split_coefficient(total)  # as in -(x + exp(w))
+        terms = total.args if total.op == "add" else (total,)
         grown = [term for term in terms if any(_is_growing(self.entry(part)) for part in self.graph.factors(term))]
         if len(grown) == 1:
             number, rest = self.graph.split_coefficient(grown[0])
             exponential = self.entry(rest)
+            number *= factor_of_total
             if _is_growing(exponential) and any(sign * number >= _LEAST_FACTOR for sign in signs[base.data]):
                 yield exponential.args[0]
 
