@@ -13,7 +13,6 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 from math import prod
-from operator import itemgetter
 from typing import NamedTuple
 
 Labels = frozenset[int]
@@ -80,24 +79,33 @@ def _cheapest_path(number_of_operands: int, axes: tuple[tuple[tuple[int, ...], i
             labels[number].append(label)
     output, *inputs = map(frozenset, labels)
     paths = [_GreedySearch(inputs, output, sizes, by_entries).run() for by_entries in (True, False)]
-    begin = len(inputs) - _MAX_OPTIMAL_OPERANDS
-    for path in paths[: 2 if begin > 0 and paths[0][:begin] != paths[1][:begin] else 1]:
-        paths.append(_with_optimal_end(inputs, output, sizes, path))
-    cost, path = min(((_path_cost(inputs, output, sizes, path), path) for path in paths), key=itemgetter(0))
-    return path, cost[0]
+    costs = [_path_cost(inputs, output, sizes, path) for path in paths]
+    begin = max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)
+    least = min(costs)
+    for path in paths[: 1 if paths[0][:begin] == paths[1][:begin] else 2]:
+        better = _with_optimal_end(inputs, output, sizes, path[:begin], least[0])
+        if better is not None:
+            paths.append(better)
+            costs.append(_path_cost(inputs, output, sizes, better))
+            least = min(least, costs[-1])
+    return paths[costs.index(least)], least[0]
 
 
-def _with_optimal_end(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> Path:
-    """Return the contraction path that begins like ``path``, until `_MAX_OPTIMAL_OPERANDS` operands are left, and then
-    multiplies these in the best order. ``inputs`` and ``output`` are the labels, ``sizes`` their extents.
+def _with_optimal_end(
+    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], begin: Path, most: int
+) -> Path | None:
+    """Return the contraction path that begins with the steps ``begin`` and then multiplies the operands that are left
+    in the best order; None if that takes more than ``most`` multiplications. ``inputs`` and ``output`` are the labels,
+    ``sizes`` their extents.
     """
-    begin = path[: max(0, len(inputs) - _MAX_OPTIMAL_OPERANDS)]
-    steps = list(products_of_path(inputs, output, path))
-    known = [*inputs, *(product for _, product in steps[: len(begin)])]
+    steps = list(products_of_path(inputs, output, begin))
+    known = [*inputs, *(product for _, product in steps)]
     used = {number for step in begin for number in step}
     numbers = [number for number in range(len(known)) if number not in used]
-    most = sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in steps[len(begin) :])
-    end = _optimal_path([known[number] for number in numbers], output, sizes, most)
+    rest = most - sum(count_entries(frozenset().union(*chosen), sizes) for chosen, _ in steps)
+    end = _optimal_path([known[number] for number in numbers], output, sizes, rest)
+    if end is None:
+        return None
     numbers += range(len(known), len(known) + len(end))
     return [*begin, *(tuple(sorted(numbers[number] for number in step)) for step in end)]
 
@@ -174,10 +182,10 @@ class _GreedySearch:
         return (one ^ two) | frozenset(label for label in one & two if self.counts[label] > 2)
 
 
-def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> Path:
+def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> Path | None:
     """Return the contraction path with the fewest multiplications and, among these, with the smallest intermediate
     arrays. Operands have the labels ``inputs``, the result ``output``. ``most`` is an upper limit: the number of
-    multiplications of a known path.
+    multiplications of a known path. None if each path takes more.
 
     Dynamic programming over the sets of operands, which are the bits of integers, from small to large sets. Sets whose
     product cannot be part of an order of ``most`` multiplications are left out: of a chain, nearly all but the
@@ -186,6 +194,8 @@ def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, 
     search = _OptimalSearch(inputs, output, sizes, most)
     for length in range(2, len(inputs) + 1):
         search.extend(length)
+    if len(inputs) > 1 and (1 << len(inputs)) - 1 not in search.splits:
+        return None
     return _path_of_splits(len(inputs), search.splits)
 
 

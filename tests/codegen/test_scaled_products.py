@@ -37,22 +37,6 @@ def test_factors_are_multiplied_into_a_vector(name):
         np.testing.assert_allclose(value, in_numpy(**ARRAYS), rtol=1e-13)
 
 
-def test_multiples_share_an_array():
-    """A product that occurs with several numbers is stored once, without a number."""
-    shared = td.outer(X * td.exp(Z), Y)
-    results = (3 * shared + td.outer(Z, Y), td.sin(5 * shared), X * td.exp(Z))
-    operations = figures(executed([X, Y, Z], results), SIZES).operations
-    assert operations <= 8 * ENTRIES + 8 * SIZES["n"]
-    x, y, z = ARRAYS["x"], ARRAYS["y"], ARRAYS["z"]
-    outer = OUTER(x * np.exp(z), y)
-    for value, wanted in zip(
-        td.lambdify([X, Y, Z], results)(x, y, z),
-        (3 * outer + OUTER(z, y), np.sin(5 * outer), x * np.exp(z)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(value, wanted, rtol=1e-13)
-
-
 def test_multiple_of_a_long_product_is_one_array():
     """Exponents ``2*outer(u, v)`` with long formulas for `u` and `v` are stored once, not with and without the 2."""
     u, v = (X**2 / 4 - X) * td.softmax(X, axis=0), Y / (td.softmax(Y, axis=0) ** 2 + 2)
