@@ -78,10 +78,16 @@ def case(name: str, smaller: Callable[[], Case] | None = None) -> Callable[[Call
 
 
 def names(prefix: str = "") -> list[str]:
-    """The names of all cases."""
+    """The names of all cases, in the order of the modules: whatever was imported first, each process has this order."""
     for module in MODULES:
         import_module(module)
-    return [name for name in _BUILDERS if name.startswith(prefix)]
+    found = [name for name in _BUILDERS if name.startswith(prefix)]
+    return sorted(found, key=lambda name: MODULES.index(module_of(_BUILDERS[name])))
+
+
+def module_of(builder: Callable[[], Case]) -> str:
+    """The name of the module that has a builder, which may be a partial of a function."""
+    return str(getattr(builder, "func", builder).__module__)
 
 
 @cache

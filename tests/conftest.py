@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import re
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -16,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.doctest import DoctestModule
+from _pytest.doctest import DoctestItem, DoctestModule
 from hypothesis import settings
 from simulated_threads import one_after_another
+
+TESTS = Path(__file__).parent
 
 collect_ignore = ["typed_usage.py"]  # type checkers read it
 if importlib.util.find_spec("jax") is None:
@@ -83,7 +86,26 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
     return found
 
 
+def number_of_process(config: pytest.Config) -> int | None:
+    """Return the number of a process of xdist, None in the process that the user started."""
+    known = getattr(config, "workerinput", None)
+    return None if known is None else int(re.sub(r"\D", "", known["workerid"]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, Any]:
+    """Import the files of each folder backwards in every second process: in a new checkout, where pytest rewrites the
+    assertions of each file for a tenth of a second, it finds the half that another process has written.
+    """
+    report = yield
+    if isinstance(collector, pytest.Directory) and (number_of_process(collector.config) or 0) % 2:
+        report.result.reverse()
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if number_of_process(config) is not None:  # all have the same order, that of the names
+        items.sort(key=lambda item: (TESTS not in item.path.parents, item.path.parts, isinstance(item, DoctestItem)))
     if not config.getoption("--thorough"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
