@@ -83,7 +83,7 @@ PROGRAMS = {
     "Morse potential of pairs": (
         (X, rate),
         td.IndexedSum((1 - sympy.exp(-rate * (distances(X, i, j) - 1))) ** 2, (j, 0, i - 1), (i, 0, n - 1)),
-        95,
+        75,
     ),
     "angles": (
         (X, ends),
@@ -96,12 +96,12 @@ PROGRAMS = {
             ** 2,
             (i, 0, m - 1),
         ),
-        110,
+        50,
     ),
     "periodic advection": (
         (x, rate),
         td.IndexedSum((x[i] - rate * x[i] * (x[(i + 1) % n] - x[(i - 1) % n])) ** 2, (i, 0, n - 1)),
-        30,
+        22,
     ),
 }
 """The arguments of a function, its formula, and at most how many operations its value and gradient take in PyTorch."""

@@ -429,7 +429,8 @@ def repeated_sums(
     them in arrays pays. Only with ``large``, they may have more outer indices than each array that they read. Outer
     indices get standard names.
 
-    Sums with many outer indices are distances, for example. Extrema in branches of a choice do not count.
+    Sums with many outer indices are distances, for example. Extrema in branches of a choice do not count. With
+    ``short``, short sums count as well, if they have no more outer indices than some tensor has axes.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
