@@ -62,7 +62,7 @@ def without_unused_names(lines: Sequence[str]) -> list[str]:
 
 
 @dataclass(eq=False)
-class _Value:
+class _CommonValue:
     """A value of an expression: how often it occurs where it is available, the ``name`` that has it ("": none), and a
     name that it gets later in the same block.
     """
@@ -79,20 +79,20 @@ class _Sharing:
         self.lines = ["def function():", *lines]
         self.fresh = fresh
         self.integers = {*integers, "BLOCK"}
-        self.top: dict[int, _Value] = {}
+        self.top: dict[int, _CommonValue] = {}
         self.assigned = Counter(re.findall(r"^\s*(\w+) = ", "\n".join(lines), re.MULTILINE))
         """How often each name is assigned."""
         self.numbers: dict[Any, int] = {}
         """The numbers of expressions: equal numbers are equal values."""
         self.current: dict[str, int] = {}
         """The numbers of the present values of names."""
-        self.values: dict[ast.expr, _Value] = {}
+        self.values: dict[ast.expr, _CommonValue] = {}
         self.replaced: dict[str, str] = {}
         """Names whose values have another name, too, and these."""
 
     # ------------------------------------------------------------------------ finding equal values
 
-    def read_block(self, body: Sequence[ast.stmt], scopes: tuple[dict[int, _Value], ...]) -> None:
+    def read_block(self, body: Sequence[ast.stmt], scopes: tuple[dict[int, _CommonValue], ...]) -> None:
         """Count the values in the statements `body`. ``scopes`` has the values that are available, by their numbers:
         those of the blocks around, and last the dictionary for those of `body`.
         """
@@ -146,14 +146,14 @@ class _Sharing:
             key = type(node), *own, *operations, *(part and self.number(part) for part in parts)
         return self.numbers.setdefault(key, len(self.numbers))
 
-    def count(self, node: ast.AST, scopes: tuple[dict[int, _Value], ...]) -> None:
+    def count(self, node: ast.AST, scopes: tuple[dict[int, _CommonValue], ...]) -> None:
         """Count the value of `node`, and those of its parts unless it is available in ``scopes``."""
         if isinstance(node, _OPAQUE):
             return
         if isinstance(node, ast.expr) and self.is_operation(node):
             number = self.number(node)
             known = next((scope[number] for scope in scopes if number in scope), None)
-            value = self.values[node] = scopes[-1].setdefault(number, _Value()) if known is None else known
+            value = self.values[node] = scopes[-1].setdefault(number, _CommonValue()) if known is None else known
             value.count += 1
             if known is not None:
                 return
