@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.ir.scalars import Number, Operation, Scalar
 from sympy_tensordiff.graph.functions import scaled_besseli
 from sympy_tensordiff.graph.nodes import Node
 
-_NEAR = (
+_POLYNOMIALS_UP_TO_8 = (
     (
         0.2070019212239867, -0.11300432688620549, 0.09451562853995103, -0.08904344136075991, 0.08734341617552291,
         -0.08496338091615124, 0.07927522590716898, -0.06954119561742342, 0.056777032019843215, -0.04298594945226738,
@@ -36,7 +36,7 @@ _NEAR = (
         -9.365751909742237e-11,
     ),
 )  # fmt: skip
-_FAR = (
+_POLYNOMIALS_BEYOND = (
     (
         0.40217650944500816, 0.003360551983667876, 0.00013621607437737268, 1.1143033791893046e-05,
         1.483848150861771e-06, 2.973597885290274e-07, 8.871293193604678e-08, 3.9327123085832934e-08,
@@ -74,9 +74,9 @@ def modified_bessel(order: int, is_scaled: bool, x: Scalar, named: Callable[[Sca
     """
     x = named(x)
     size = named(Operation("abs", (x,)))
-    near = _polynomial(_NEAR[order], named(_plus(_times(Number(Fraction(1, 4)), size), Number(-1))))
+    near = _polynomial(_POLYNOMIALS_UP_TO_8[order], named(_plus(_times(Number(Fraction(1, 4)), size), Number(-1))))
     inverse = Operation("pow", (size, Number(-1)))
-    far = _polynomial(_FAR[order], named(_plus(_times(Number(16), inverse), Number(-1))))
+    far = _polynomial(_POLYNOMIALS_BEYOND[order], named(_plus(_times(Number(16), inverse), Number(-1))))
     far = _times(far, Operation("pow", (Operation("pow", (size, Number(Fraction(1, 2)))), Number(-1))))
     if order:
         near, far = _times(x, near), _times(Operation("sign", (x,)), far)
