@@ -181,6 +181,8 @@ def _forms(graph: Graph, factor: Node, u: Node, w: Node) -> _Forms | None:
         factors = graph.factors(term)
         value = next((part for part in factors if _is_growing(part) and part.args[0] is u), None)
         c = graph.mul([part for part in factors if part is not value])
+        if any(_is_growing(part) for part in graph.factors(c)):
+            return None  # another exponential may grow as well
         if value is None:
             far.append(graph.mul((c, exponential)))
             near.append(c)

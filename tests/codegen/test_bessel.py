@@ -35,7 +35,7 @@ VALUES = {
 
 def exact(function, point):
     """The value in double precision; far out by the first terms of the asymptotic series."""
-    with mpmath.workdps(700 if abs(point) < 1e4 else 30):
+    with mpmath.workdps(60):
         try:
             return float(function(mpmath.mpf(point)))
         except (OverflowError, mpmath.libmp.NoConvergence):
@@ -59,9 +59,9 @@ def test_values(name, dtype, backend):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_values_between(dtype):
-    """At 2,000 points: errors of up to 8 units in the last place."""
+    """At 400 points: errors of up to 8 units in the last place."""
     generator = np.random.default_rng(0)
-    points = np.concatenate([generator.uniform(-9, 9, 1000), np.exp(generator.uniform(2, 12, 1000))]).astype(dtype)
+    points = np.concatenate([generator.uniform(-9, 9, 200), np.exp(generator.uniform(2, 12, 200))]).astype(dtype)
     for name in ("scaled 0", "scaled 1"):
         value, function = VALUES[name]
         expected = np.array([exact(function, float(point)) for point in points])

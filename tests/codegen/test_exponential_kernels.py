@@ -140,3 +140,59 @@ def test_values_and_derivatives(name):
         arrays = np.sort(np.random.default_rng(count).uniform(0, 5, count)), np.random.default_rng(1).normal(size=count)
         for found, wanted in zip(ours(*arrays, 0.9, 0.8), plain(*arrays, 0.9, 0.8), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-11)
+
+
+kind, x, g = td.TensorSymbol("kind", n, dtype=int), td.TensorSymbol("x", n), td.TensorSymbol("g", n)
+
+
+def competing_risks():
+    """Log-likelihood of sums over later entries, and over earlier ones of a kind, with weights (Fine & Gray 1999)."""
+    earlier = Sum(sympy.Piecewise((exp(x[j]) * g[i] / g[j], sympy.Eq(kind[j], 2)), (0, True)), (j, 0, i - 1))
+    risk = Sum(exp(x[j]), (j, i, n - 1)) + earlier
+    value = Sum(sympy.Piecewise((log(risk) - x[i], sympy.Eq(kind[i], 1)), (0, True)), (i, 0, n - 1))
+    return value, td.gradient(value, x)
+
+
+def value_of_risks(kind, x, g):
+    share = np.exp(x - x.max())
+    earlier = np.tril(np.where(kind == 2, share / g, 0) * np.ones((len(x), 1)), -1).sum(1) * g
+    risk = np.triu(share * np.ones((len(x), 1))).sum(1) + earlier
+    own = (kind == 1)[:, None] / risk[:, None]
+    weights = own * (np.triu(np.ones((len(x), len(x)))) + np.tril((kind == 2) * g[:, None] / g, -1))
+    value = np.where(kind == 1, np.log(risk) + x.max() - x, 0).sum()
+    return value, weights.sum(0) * share - (kind == 1)
+
+
+@pytest.mark.parametrize("backend", ["llvm", pytest.param("numba", marks=pytest.mark.in_turns(8))])
+@pytest.mark.parametrize("scale", [0.3, 3, 60])
+def test_running_sums_of_entries_that_data_select(scale, backend):
+    """Exponents that rise and fall by up to hundreds from entry to entry."""
+    results = competing_risks()
+    call = td.lambdify((kind, x, g), results, backend)
+    for count in (1, 2, 3, 8, 65, 500):
+        generator = np.random.default_rng(count)
+        chosen = generator.integers(0, 3, count)
+        values, weights = generator.normal(size=count) * scale, np.linspace(1, 0.3, count)
+        found, wanted = call(chosen, values, weights), value_of_risks(chosen, values, weights)
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-9, atol=1e-11)
+        if scale < 10:
+            single = call(chosen, values.astype(np.float32), weights.astype(np.float32))
+            np.testing.assert_allclose(single[1], wanted[1], rtol=1e-3, atol=1e-3)
+
+
+def test_running_sums_that_data_select_are_linear():
+    run = as_python(print_source(build_program((kind, x, g), competing_risks(), rows=True, norms=True), "numba"))
+    reads = []
+    for count in (60, 120):
+        Counted.reads = 0
+        generator = np.random.default_rng(0)
+        arrays = (
+            generator.integers(1, 3, count),
+            generator.normal(size=count).view(Counted),
+            np.ones(count).view(Counted),
+        )
+        with np.errstate(all="ignore"):
+            run(*arrays, np.empty(()), np.empty(count))
+        reads.append(Counted.reads)
+    assert reads[1] < 2.3 * reads[0]

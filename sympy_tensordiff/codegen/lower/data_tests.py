@@ -33,7 +33,14 @@ def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
             tests, body = (*tests, *body.data), body.args[0]
         if not tests or _reads_at_data(body):
             return node
-        return graph.sum(variables, around, graph.select(_condition(graph, tests), body, graph.zero))
+        factors = [(factor.free.isdisjoint(variables), factor) for factor in graph.factors(body)]
+        inner = graph.mul([factor for is_outer, factor in factors if not is_outer])
+        total = graph.sum(variables, around, graph.select(_condition(graph, tests), inner, graph.zero))
+        outer = [factor for is_outer, factor in factors if is_outer]
+        if all(factor.op == "const" for factor in outer):
+            return graph.mul((*outer, total))
+        # Where no term is selected, the factors may be infinite.
+        return graph.select(graph.compare("ne", total, graph.zero), graph.mul((*outer, total)), graph.zero)
 
     return rewritten(graph, roots, with_choice)
 

@@ -155,13 +155,29 @@ def carry(
         begin += [*shift.begin, *place.begin]
         moved_totals = _move(totals, place.change, fresh)
         before_use, after_use = [*shift.before_use, *place.before_use], [*shift.after_use, *place.after_use]
-        body = [*before_use, *moved_totals, *again, *after_use, *body]
+        moves = [*before_use, *moved_totals, *again, *after_use]
+        body = [*_where_shifts_exist(row, scan, moves), *body]
     if scan.growth:
         ((name, total),) = carried.items()
         body = [*_grow(scan, Name(end), Set(Name(end), first), total, with_scalars(scan.growth, entries)), *body]
     body += [Set(Load(name, axis), running) for name, running in carried.items()]
     inside: list[Statement] = [If(scan.conditions, tuple(body))] if scan.conditions else body
     return (Set(Name(end), first), *begin, *terms, replace(row, body=tuple(inside), step=-1 if scan.downward else 1))
+
+
+def _where_shifts_exist(row: Loop, scan: PrefixScan, moves: Sequence[Statement]) -> Sequence[Statement]:
+    """Return ``moves``, statements that read the shifts of an entry, behind the condition that the `scan` along ``row``
+    has terms at this entry, if shifts are read at neighbours of the entry, such as ``m[i - 1]``: those of the first
+    entries may not exist.
+    """
+    here = Affine.variable(row.variable)
+    parts = [part for pairs in (scan.shifts, scan.places) for _, part in pairs]
+    reads = [form for part in parts for one in subexpressions(part) if isinstance(one, Load) for form in one.index]
+    if all(form == here or row.variable not in form.atoms() for form in reads):
+        return moves
+    bounds = [(low, high) for low in scan.loop.lows for high in scan.loop.highs]
+    ends = [high.form - low.form for low, high in bounds if low.divisor == high.divisor == 1]
+    return [If(tuple([Constraint("ge", end) for end in ends]), tuple(moves))] if ends else moves
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
@@ -249,6 +265,11 @@ def _move(totals: Sequence[Name], change: Scalar, fresh: NameMaker) -> list[Stat
     return result if len(totals) > 1 else []
 
 
+_SMALLEST_SUM, _MAX_ROOT = 1e-30, 1e15
+"""Running sums are multiplied by factors above 1, up to the square of the latter, while they are greater than the
+former: in single precision, terms below 1e-38 are lost."""
+
+
 def _rescale(
     totals: Sequence[Name],
     parts: Sequence[tuple[Name, Name]],
@@ -264,12 +285,14 @@ def _rescale(
     A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """
     root, again, moved = Name(fresh("root")), Name(fresh("again")), Name(fresh("moved"))
-    is_less = Operation("le", (root, Number(1)))
+    # While the sums are far from underflow, terms that did underflow are negligible, and large factors lose no digits.
+    grows = [Operation("lt", (Number(_SMALLEST_SUM), Operation("abs", (total,)))) for total in totals]
+    is_safe = Operation("le", (root, Number(1))), Operation("and", (Operation("le", (root, Number(_MAX_ROOT))), *grows))
     are_finite = [Operation("lt", (Operation("abs", (total,)), INFINITY)) for total in totals]
     # Multiplied by its root twice: the factor alone may be 0 where its product with a large sum is not.
     rescaled: tuple[Statement, ...] = (
         Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),))),
-        *_flagged(again, Operation("not", (Operation("and", (is_less, *are_finite)),))),
+        *_flagged(again, Operation("not", (Operation("and", (Operation("or", is_safe), *are_finite)),))),
         *(Set(total, Operation("mul", (total, root, root))) for total in totals),
         If((_is_set(again),), (*(Set(total, Number(0)) for total in totals), *terms)),
     )

@@ -168,6 +168,7 @@ class _ScanFinder:
         value = self.written_out(add.value)
         if value is None:
             return None
+        test, value = self.selected(value)
         factors = [base for factor in _parts(value, "mul") for base in _repeated(factor)]
         varying = [factor for factor in factors if self.depends_on_axis(factor)]
         exponentials = [one for one in varying if isinstance(one, Operation) and one.function == "exp"]
@@ -175,9 +176,9 @@ class _ScanFinder:
         if len(exponentials) != 1 or len(distances) > MAX_DISTANCES or len(set(distances)) > 1:
             return None
         (exponent,) = exponentials[0].arguments
-        if (shifts := self.entry_part(exponent, scan.loop)) is None:
+        if (shifts := self.entry_part(exponent, scan.loop)) is None or (test is not None and distances):
             return None
-        body = (replace(add, value=value),)
+        body = (replace(add, value=value if test is None else Operation("select", (test, value, ZERO))),)
         found = replace(scan, loop=replace(scan.loop, body=body), shifts=shifts or ((ONE, ZERO),))
         if not distances:
             return found
@@ -186,6 +187,23 @@ class _ScanFinder:
         rest = [factor for factor in factors if factor not in distances]
         moments = tuple([_product([*rest, *distances[:count]]) for count in range(len(distances))])
         return replace(found, moments=moments, places=places)
+
+    def selected(self, value: Scalar) -> tuple[Scalar | None, Scalar]:
+        """Return ``(test, v)`` for a `value` that is v where ``test`` holds and 0 elsewhere, if the test is the same
+        for all entries of a row. Choices by the same test in v are decided. Return ``(None, value)`` for other values.
+        """
+        if not isinstance(value, Operation) or value.function != "select" or value.arguments[2] != ZERO:
+            return None, value
+        test, chosen, _ = value.arguments
+        if self.depends_on_axis(test):
+            return None, value
+
+        def decided(part: Scalar) -> Scalar:
+            """Return the first branch of a choice by the enclosing function's ``test``; other values unchanged."""
+            is_same = isinstance(part, Operation) and part.function == "select" and part.arguments[0] == test
+            return part.arguments[1] if isinstance(part, Operation) and is_same else part
+
+        return test, rewrite_scalar(chosen, decided)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
         """Return the pairs ``(c, p[i])`` of `value`, a sum of products ``c*p[i]`` where ``c`` is the same for all
