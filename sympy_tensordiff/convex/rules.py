@@ -193,9 +193,8 @@ class ConvexityRules:
             return self._cauchy_schwarz(second, symbols, slopes, outer)
 
     def _enter_domain(self, outer: Decomposition) -> None:
-        """Declare, in ``self.signs``, the ranges of the scalars that are arguments of the function ``outer``, so that
-        signs can be proved. A scalar of unknown range that is a visibly nonnegative quadratic form gets the range of
-        all numbers >= 0.
+        """Declare the ranges of the arguments of the function ``outer`` in ``self.signs``, for proofs of signs. An
+        argument of unknown range counts as >= 0 if its terms show a nonnegative quadratic form.
         """
         ranges = {}
         for symbol, node in outer.parts.items():

@@ -50,8 +50,8 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 
 def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
-    """Return the simplified product of a Hessian with a vector (hvp): the derivatives of `gradients` in the direction
-    ``work.inputs``. Gradients and inputs are lists with one tensor for each variable in `leaves`.
+    """Return the Hessian-vector product (hvp), one simplified tensor for each variable in `leaves`: the derivatives of
+    `gradients` in the direction ``work.inputs``. Both lists have one tensor for each variable.
 
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.

@@ -423,7 +423,9 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _single_pair(self) -> tuple[Any, Any]:
-        """Return one pair ``(expression, cotangent)`` with the same pullback as all results of a step together.
+        """Combine all results of one step of the scan and their cotangents into one pair ``(expression, cotangent)``
+        with the same pullback: the sum of each result contracted with its cotangent, with the cotangent 1. A single
+        result keeps its own cotangent.
 
         It is the only result with its cotangent or, for several, the sum of each result times its cotangent, with the
         cotangent 1.

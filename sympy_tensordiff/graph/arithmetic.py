@@ -228,8 +228,8 @@ class Arithmetic(NodeTable):
         return self._plain("pow", None, (base, exponent))
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
-        """Return the node of ``function(*args)``; a maximum or minimum drops equal arguments, ``exp(-oo)`` is 0, and
-        ``exp(log_ndtr(x))`` is ``erfc(-x/sqrt(2))/2``, which takes one function for two.
+        """Return the node of ``function(*args)``, simplified: equal arguments of a maximum or minimum are merged,
+        ``exp(-oo)`` is 0, and ``exp(log_ndtr(x))`` becomes ``erfc(-x/sqrt(2))/2``, one function call in place of two.
         """
         if function is sympy.exp and (scored := self._exponential_of_scores(args[0])) is not None:
             return scored

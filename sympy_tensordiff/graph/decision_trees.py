@@ -142,8 +142,9 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 
 
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
-    """Return a decision tree that tests the index relations ``literals`` in order; its leaves are those of ``branches``
-    that may still apply. Return ``branches`` themselves if no relation has to be tested.
+    """Return a decision tree that selects among ``branches``, pairs of a value and its condition, by testing the index
+    relations ``literals`` in order; each leaf holds the branches that may still apply. Without a relation to test,
+    return ``branches``.
 
     Raise `TooManyCasesError` if there are too many cases.
     """

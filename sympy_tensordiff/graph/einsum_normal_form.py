@@ -257,8 +257,9 @@ class Gathering:
         return self.operands
 
     def _merge_powers(self, output: Labels) -> None:
-        """Merge powers of one base with the same labels, ``x*x**2`` to ``x**3``, and cofactors divided by a determinant
-        to an inverse, in the einsum with the result labels ``output``.
+        """Merge operands with one base and the same labels into one power, `x*x**2` to `x**3`, except in inner products
+        such as `x @ x`; then replace each pair of operands `cof(1, X)` and `1/det(X)` by the transposed inverse of `X`.
+        `output` are the labels of the result of the einsum.
         """
         graph = self.graph
         powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}

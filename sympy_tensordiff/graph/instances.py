@@ -220,7 +220,10 @@ def _solve_forms(
 
 
 def _coefficient_to_solve_for(form: Affine, variable: int) -> int:
-    """Return the coefficient of `variable` in `form` if the equation ``form == 0`` can be solved for it; else 0."""
+    """Return the coefficient of `variable` in `form`, by which to divide when ``form == 0`` is solved for it; 0 if it
+    has none, or if the variable also occurs inside a compound such as ``floor(i/2)`` and the coefficient is not 1 or
+    -1.
+    """
     c = form.coefficient(variable)
     return 0 if variable in form.hidden() and abs(c) != 1 else c
 

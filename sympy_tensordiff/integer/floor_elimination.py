@@ -249,9 +249,9 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Eliminate ``variable`` from the constraints ``rows`` and return the bounds on the ``outer`` loop variables that
-    follow, where symbols multiply it: ``r >= M*i`` and ``i >= s`` give ``r >= M*s``, if ``known`` implies that ``M`` is
-    positive.
+    """Eliminate ``variable`` from the inequalities in ``rows`` where its coefficient is symbolic, as Fourier-Motzkin
+    elimination does for numbers, and return the resulting bounds on the ``outer`` loop variables. ``r >= M*i`` and ``i
+    >= s`` give ``r >= M*s`` for the variable ``i``, if ``known`` implies ``M > 0``.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
     forms = []

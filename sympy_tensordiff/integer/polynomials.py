@@ -113,8 +113,8 @@ def maximal(monomials: Iterable[Monomial]) -> Growth:
 
 
 def grows_faster(one: Growth, other: Growth) -> bool:
-    """Return whether ``one`` may grow faster than ``other``, because a monomial of ``one`` divides none of ``other``:
-    n**2 against n*m.
+    """Return whether a polynomial with the monomials ``one`` may grow faster than one with the monomials ``other``,
+    since some monomial of ``one`` divides none of ``other``: n**2 against n*m.
 
     >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
     >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)

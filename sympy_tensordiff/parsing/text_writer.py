@@ -139,7 +139,9 @@ class ThesisWriter(Rewriting):
     # -------------------------------------------------------------- operations entry by entry
 
     def visit_sum(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
-        """Return the text of a sum: added terms before subtracted ones, numbers last."""
+        """Return the text of a sum: added terms before subtracted ones, with a number last among those of its sign.
+        Several numbers come after all other terms.
+        """
         terms: list[tuple[bool, Piece]] = []
         # Two numbers at the beginning would be read as one.
         numbers = sum(bool(term.is_Number) for term in expr.args) > 1
@@ -325,8 +327,8 @@ class ThesisWriter(Rewriting):
         return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, kept))
 
     def visit_indexed(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
-        """Return the text of a scalar in index notation; raise `UnsupportedError` for a tensor in index notation, since
-        the language has whole tensors only.
+        """Return the text of a comprehension without axes, or of its entry, which is the text of the scalar in it.
+        Raise `UnsupportedError` for any other node in index notation, since the text language has whole tensors only.
         """
         scalar = text.scalar_of(expr)
         if scalar is not None:

@@ -166,8 +166,8 @@ def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> li
 
 
 def _factored_repeatedly(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], factor: Step) -> list[Node]:
-    """Return `roots` with common factors taken out by `factor` and nested products and sums then merged, again and
-    again until nothing changes. `nodes` are all nodes below `roots`.
+    """Return `roots` with common factors taken out by `factor` and nested products and sums then merged, repeated until
+    nothing changes, at most ``MOST_ROUNDS`` times. `nodes` are all nodes below `roots`.
 
     In the Hessian of a network each turn finds the common factors of one layer. The cost is compared once for all.
     """

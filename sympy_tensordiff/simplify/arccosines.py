@@ -50,8 +50,8 @@ class _Quotients(PairJoiner):
         return any(map(_is_inverse_root, self.graph.factors(factor)))
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second``, where `second` has square roots in its denominator; None if
-        no rule applies.
+        """Return the factors that replace ``first*second`` if `first` is a power ``base**n``, with an integer ``n >=
+        1``, and `second` has a factor ``1/sqrt(r)`` such that `quotient` can rewrite ``base/sqrt(r)``; None otherwise.
         """
         graph = self.graph
         base, power = first.args if first.op == "pow" else (first, graph.one)

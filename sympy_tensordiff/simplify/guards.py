@@ -100,8 +100,9 @@ def _choose_fewest_indices(
     changing: frozenset[Variable],
     fixed: Container[int],
 ) -> list[Node]:
-    """Rewrite `factors` so that they contain as few free indices as possible: each subexpression with a variable in
-    `changing` is replaced by the best result of `rewrites`, functions that return an equal node.
+    """Rewrite `factors` to equal nodes with as few free indices as possible; sizes, the variables in `fixed`, do not
+    count. Subexpressions that contain a variable of `changing` are rewritten by whichever of `rewrites` leaves the
+    fewest indices; others are kept.
 
     The variables in `fixed` are sizes, which do not count as indices.
 

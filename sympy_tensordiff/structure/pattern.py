@@ -34,7 +34,9 @@ class TermGroup(NamedTuple):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The distinct values of the derivative terms in this group, in order of first occurrence."""
+        """The expressions (`value`) of the derivative terms in this group, without duplicates, in order of first
+        occurrence.
+        """
         return tuple(dict.fromkeys(term.value for term in self.terms))
 
 

@@ -111,8 +111,9 @@ class Lanes:
                 yield dim, dim in wanted
 
     def extreme(self, form: Affine, sign: int) -> Affine | None:
-        """Return the maximum (``sign`` 1) or minimum (-1) of a form over all index values of the dimensions; None if it
-        is not monotonic in an index.
+        """Return a bound of a form over all index values of the dimensions, an upper one (``sign`` 1) or a lower one
+        (-1): the sum of the extremes of its terms, which is exact if each index is in one term. None if an index is in
+        a term that is neither linear, a quotient nor a positive part.
         """
         result = Affine.of(form.constant)
         for variable, coefficient in form.terms:

@@ -390,8 +390,9 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read of the array ``name`` at ``index``, with slices along some axes and index arrays
-        along the others: ``x[rows, :]``.
+        """Return the text of a read such as ``x[rows, :]``: a slice along each axis whose index increases with one
+        dimension that no other axis uses, index arrays along the others. None if no axis has a slice, or if those with
+        index arrays are not adjacent.
 
         None if no axis has a slice, or if those with index arrays are not adjacent. ``extents`` are the lengths of the
         axes.

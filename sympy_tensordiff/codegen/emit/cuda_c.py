@@ -259,7 +259,9 @@ class CudaStepPrinter(CStepPrinter):
     shared_loops: Mapping[str, SharedLoop] = {}
 
     def block_nest(self, step: Step, names: FormNames) -> BlockNest | None:
-        """Return the nest of a step whose blocks of threads share memory; None for a step without shared memory."""
+        """Return the CUDA loop nest of ``step`` in which the threads of a block share memory, as a `BlockNest`; None if
+        the step uses no shared memory.
+        """
         return block_nest(step, self.shared_loops, self.prover.shapes, names.fresh)
 
     def nest(self, step: Kernel | FusedKernels) -> StepText:

@@ -244,9 +244,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Return ``(rows, variables, others)``: the constraints `rows` with a new variable for each entry of an integer
-    array, between the least and the greatest entry of the array; the names of these variables; and the constraint
-    ``least <= greatest`` for each array.
+    """Replace each entry of an integer array in ``rows`` by a new variable that lies between two symbols, the least and
+    the greatest entry of its array. Return the new constraints, the names of the new variables, and ``least <=
+    greatest`` for each array.
 
     The third result says for each array which of its two extremes is the greater.
     """

@@ -621,8 +621,8 @@ def bounded_size(node: Node) -> Any:
 
 
 def size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
-    """Return a bound on the absolute values of the entries of `part`, given those of its arguments in ``sizes``; None
-    if unknown.
+    """Return a number that the absolute value of no entry of `part` exceeds, computed from such bounds of the nodes
+    directly below it, which ``sizes`` contains; None if no bound is known.
     """
     if part.op == "const":
         return abs(part.data)

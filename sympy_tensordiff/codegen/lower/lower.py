@@ -541,9 +541,9 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return the `factors` of the product `node`, in the loops of ``context``. Those that depend on the same loop
-        indices are joined to one factor if its values are worth an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``. The
-        first such factor includes those that depend on no index: ``2*u[j]*v[j]`` in ``2*u[j]*v[j]*A[i, j]``.
+        """Return the `factors` of the product `node`, with those that depend on the same loop indices of ``context``
+        joined to one factor if it is worth storing as an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``. Factors without
+        an index go into a joined factor if it is still worth an array then: ``2*u[j]*v[j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:

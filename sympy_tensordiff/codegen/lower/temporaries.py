@@ -452,8 +452,9 @@ class Storage:
         return found
 
     def _is_known_outside(self, domain: StorageCandidate) -> bool:
-        """Return whether the bounds of the array candidate `domain` contain, besides its own axes, only variables that
-        are known outside of the program: sizes, but not those that the host computes for an array.
+        """Return whether the bounds of the array candidate `domain` contain only its own axes, and the sizes and free
+        indices that are inputs of the program. Variables of enclosing loops, and lengths that the host computes when it
+        allocates an array, are not allowed.
         """
         forms = [row.form for row in domain.rows]
         forms += [form for bounds in (*domain.lows, *domain.highs) for form in bounds]

@@ -363,8 +363,8 @@ class CompiledFunction:
         return blockable(self._fused)
 
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
-        """Return the loaded functions that compute results of a dtype, with the functions named in ``parallel`` on
-        several cores; cached.
+        """Return the compiled functions that compute results of ``dtype``, as `Runs`, loading them at the first call;
+        later calls take them from a cache. Those named in ``parallel`` use several cores.
         """
         found = self._runs.get((dtype, parallel))
         if found is not None:

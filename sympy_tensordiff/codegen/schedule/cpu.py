@@ -444,8 +444,9 @@ def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statemen
 
 
 def _with_near_angles(body: Sequence[Statement], site: ScheduleContext) -> tuple[Statement, ...]:
-    """Return the statements ``body`` in which loops that compute sines use vector instructions for angles near 0, if
-    `with_near_angles` applies.
+    """Apply the rule `with_near_angles` to the loops of ``body``, also those in its conditionals: run a loop that
+    computes sines or cosines with fast ones, right for small angles only, and again with ordinary ones if an angle was
+    large. Loops to which the rule does not apply stay unchanged.
     """
     found: list[Statement] = []
     for s in body:

@@ -202,8 +202,9 @@ class LatexBuilder(MatrixBuilder):
         return FilledTensor(sympy.Integer(node.text), sizes)
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Return the value of a function of ``parts``, as in matrix formulas. In LaTeX, ``softmax`` of a matrix runs
-        over all axes, and ``floor`` and ``ceiling`` of a scalar are SymPy's own.
+        """Build the call of the function that `node` names, with the arguments ``parts``, as in matrix formulas, with
+        two exceptions: ``softmax`` of a tensor with several axes runs over all of them, and ``floor`` and ``ceiling``
+        of a scalar are SymPy's own.
         """
         if node.text == "softmax" and len(shape_of(parts[0])) > 1:
             return reductions.softmax(parts[0], axis=None)

@@ -314,8 +314,8 @@ class LatexLowering(OperandLowering):
         return self.raised(node, value, [part for part in scripts if part.kind == "superscript"], bound_indices)
 
     def call(self, node: Tree, arguments: list[Tree], below: list[Tree], bound_indices: BoundIndices) -> Tree:
-        """Return the node of a function of ``arguments``. A subscript of softmax, sum and the like, in ``below``, names
-        an axis.
+        """Return the node of a function of ``arguments``. A subscript of softmax, logsumexp or mean, in ``below``,
+        names axes by number; for any other function it is an error.
         """
         text = node.text.rstrip("} ")
         name = text.partition("{")[2].strip() or command_of(text)

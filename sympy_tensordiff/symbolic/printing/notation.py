@@ -66,7 +66,9 @@ class Product(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The printed form of a matrix product. The first factor may be a `RowVector`, and the last one a column vector."""
+    """A matrix product in the notation tree, as the tuple of its factors from left to right; a writer turns it into
+    text. The first factor may be a `RowVector`, the last one a column vector.
+    """
 
     factors: tuple[Any, ...]
 

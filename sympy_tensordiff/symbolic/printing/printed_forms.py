@@ -346,8 +346,8 @@ def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _content(expr: Any) -> tuple[Any, Any]:
-    """Split off the common rational number of the terms of ``expr``: return ``(2, a - b)`` for ``2*a - 2*b``, and ``(1,
-    expr)`` if there is none.
+    """Split off a common factor of the coefficients, the gcd of integers or a fraction that all terms share up to sign:
+    return ``(2, a - b)`` for ``2*a - 2*b``, and ``(1, expr)`` if there is none.
 
     Indices stay as they are, and so do multiples of fractions that would become nested fractions.
     """

@@ -185,7 +185,9 @@ class _PrintedBody:
 
 
 class _LastFactor(prettyForm):
-    """The pretty form of a reduction, which gets parentheses in a product unless it is the last factor."""
+    """A pretty form of a reduction whose precedence (`binding`) depends on its place in a product: that of an addition
+    if another factor follows, so that it gets parentheses, else that of a product.
+    """
 
     @classmethod
     def of(cls, form: Any) -> Any:

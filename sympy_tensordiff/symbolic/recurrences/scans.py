@@ -184,7 +184,9 @@ class Scan(TensorOperation):
 
     @property
     def sequences(self) -> list[tuple[Any, Any]]:
-        """Return the variables for rows of sequences, each with its sequence."""
+        """Return pairs ``(variable, sequence)``: in each step of the recurrence, the variable stands for one row of the
+        sequence.
+        """
         return [(row.args[0], row.args[1]) for row in self.args[3].args]
 
     @property

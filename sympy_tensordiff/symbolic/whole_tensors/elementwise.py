@@ -125,8 +125,8 @@ class TensorAdd(Commutative):
     """
 
     def applied(self, *values: Any) -> Any:
-        """Return the sum of the scalars ``values``: the entry of this elementwise sum at which its operands have these
-        entries.
+        """Return the sum of the scalars ``values``, one in place of each operand: the formula of one entry of this
+        elementwise sum.
         """
         return Add(*values)
 
@@ -262,7 +262,9 @@ class TensorFunction(Entrywise):
         return self._with(operands, lambda body: body._subs(old, new))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: replace ``old`` by ``new`` in the operands and in the body of the template."""
+        """SymPy's hook for `subs`: replace ``old`` by ``new`` in the operands and in the body of the `Lambda` (the
+        template) that this function applies to each entry; the variables of the `Lambda` stay.
+        """
         result: Basic = self._substituted(old, new)
         return result
 
