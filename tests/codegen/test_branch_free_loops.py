@@ -160,14 +160,6 @@ def test_sums_that_integers_select_read_rows():
     assert len(re.findall(r"for i\w* in range.*\n.*labels.*\n +for j in range", text)) == 2
 
 
-def test_integers_select_in_vectors():
-    args, _ = functions_of_some()
-    total = Sum(Piecewise((y[i] / (1 + x[i]), Ne(labels[i], 2)), (0, True)), over(i))
-    text = machine_text(args, total)
-    assert quotients_and_roots(text)[0]
-    assert "llvm.masked.load" not in text
-
-
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_ranges_that_begin_at_data(backend):
     """The start of a range is no test of data."""
@@ -176,3 +168,9 @@ def test_ranges_that_begin_at_data(backend):
     chosen, first, second = np.array([2, 0, 5, 1, 3]), np.arange(5.0), np.arange(5.0) ** 2
     expected = sum(first[start:].sum() * (1 + one) for start, one in zip(chosen, second, strict=True))
     assert compiled(chosen, first, second) == expected + first[:3].sum()
+
+
+def test_long_formulas_stay_behind_tests():
+    """Their parts are computed for no term that is not selected."""
+    total = Sum(td.log_ndtr(x[i]) * sympy.KroneckerDelta(1, labels[i]), over(i))
+    assert re.search(r"\n +if labels\[.*\] == 1:\n", td.generate_code((labels, x), total, "numba"))

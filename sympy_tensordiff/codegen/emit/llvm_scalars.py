@@ -31,8 +31,6 @@ from sympy_tensordiff.codegen.ir.scalars import (
 )
 from sympy_tensordiff.codegen.ir.walk import subexpressions
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.integer.affine import Compound
-from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 
 INTRINSICS = frozenset({"sqrt", "abs", "sin", "cos", "floor", "ceil", "log2", "log10", "copysign"})
 """The functions that are intrinsics of LLVM, by the names of the C library."""
@@ -44,9 +42,6 @@ _CHEAP = EXTREMA | {"add", "mul", "neg", "abs", "real", "double"}
 
 MAX_UNCONDITIONAL_OPERATIONS = 4
 """The branches of a select that take no more products and additions than these are both computed in vectors."""
-
-MAX_UNCONDITIONAL_FUNCTIONS = 6
-"""The most functions and divisions in the branches of a select that are both computed in vectors."""
 
 COMPARISONS = {"lt": ("slt", "olt"), "le": ("sle", "ole"), "eq": ("eq", "oeq"), "ne": ("ne", "une")}
 
@@ -201,16 +196,7 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         if not self.compares_data(condition):
             return False
         parts = [part for one in (value, otherwise) for part in subexpressions(one) if isinstance(part, Operation)]
-        dear = [part for part in parts if part.function not in _CHEAP]
-        if not dear:
-            return len(parts) <= MAX_UNCONDITIONAL_OPERATIONS
-        return self.is_often_true(condition) and len(dear) <= MAX_UNCONDITIONAL_FUNCTIONS
-
-    def is_often_true(self, condition: Scalar) -> bool:
-        """Return whether ``condition`` contains no equation, which few entries of data satisfy."""
-        if isinstance(condition, Name):
-            return condition.name in self.booleans and self.is_often_true(self.booleans[condition.name])
-        return all(part.function != "eq" for part in subexpressions(condition) if isinstance(part, Operation))
+        return len(parts) <= MAX_UNCONDITIONAL_OPERATIONS and all(part.function in _CHEAP for part in parts)
 
     def is_nearly_always_true(self, condition: Scalar) -> bool:
         """Return whether ``condition`` only says that integers differ, as ``i != j and i != k``; it is then true in
@@ -226,8 +212,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return condition.function == "ne" and all(form is not None and not form.hidden() for form in found)
 
     def compares_data(self, condition: Scalar) -> bool:
-        """Return whether ``condition`` compares entries of arrays only. It then says nothing about loop indices that
-        would keep the reads behind it in bounds.
+        """Return whether ``condition`` compares real numbers only. It then says nothing about indices that would keep
+        the reads behind it in bounds.
         """
         if isinstance(condition, Name):
             return condition.name in self.booleans and self.compares_data(self.booleans[condition.name])
@@ -235,15 +221,13 @@ class LlvmScalarPrinter(LlvmFormPrinter):
             return False
         if condition.function in ("and", "or", "not"):
             return all(map(self.compares_data, condition.arguments))
-        return any(self.is_datum(part) for part in subexpressions(condition))
+        return any(self.is_real(part) for part in subexpressions(condition))
 
-    def is_datum(self, part: Scalar) -> bool:
-        """Return whether ``part`` is an entry of an array, of real numbers or integers, or a real number that the nest
-        stores.
-        """
+    def is_real(self, part: Scalar) -> bool:
+        """Return whether ``part`` is an entry of an array of real numbers, or a real number that the nest stores."""
         if isinstance(part, Name):
             return part.name in self.scalars and self.scalars[part.name][1] not in ("i1", "i64")
-        return isinstance(part, Load) or (isinstance(part, IndexValue) and bool(data_entries([part.form])))
+        return isinstance(part, Load)
 
     def is_total(self, part: Scalar) -> bool:
         """Return whether ``part``, one node of an expression, may be computed in vectors also in iterations that do not
@@ -252,18 +236,10 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         if isinstance(part, Load):
             return self.is_inside(part.array) and not any(form.hidden() for form in part.index)
         if isinstance(part, IndexValue):
-            return all(map(self.is_total_integer, part.form.compounds()))
+            return not part.form.hidden()
         if isinstance(part, Operation):
             return part.function in _TOTAL or is_vectorised(part)
         return isinstance(part, Number | Name | Identity)
-
-    def is_total_integer(self, part: Compound) -> bool:
-        """Return whether ``part``, a nonlinear term of an index form, is an entry of an integer array at an index
-        without data, and all reads of this array are in bounds.
-        """
-        if not isinstance(part, IndirectIndex):
-            return False
-        return self.is_inside(part.tensor) and not any(form.hidden() for form in part.index)
 
     def truth_without_branches(self, condition: Scalar) -> str:
         """Emit a condition, and return the text of its boolean (i1) value. All operands of "and" and "or" are
