@@ -145,12 +145,12 @@ def test_values_and_derivatives(name):
 kind, x, g = td.TensorSymbol("kind", n, dtype=int), td.TensorSymbol("x", n), td.TensorSymbol("g", n)
 
 
-def competing_risks():
+def competing_risks(x=x, wrt=x):
     """Log-likelihood of sums over later entries, and over earlier ones of a kind, with weights (Fine & Gray 1999)."""
     earlier = Sum(sympy.Piecewise((exp(x[j]) * g[i] / g[j], sympy.Eq(kind[j], 2)), (0, True)), (j, 0, i - 1))
     risk = Sum(exp(x[j]), (j, i, n - 1)) + earlier
     value = Sum(sympy.Piecewise((log(risk) - x[i], sympy.Eq(kind[i], 1)), (0, True)), (i, 0, n - 1))
-    return value, td.gradient(value, x)
+    return value, td.gradient(value, wrt)
 
 
 def value_of_risks(kind, x, g):
@@ -196,3 +196,18 @@ def test_running_sums_that_data_select_are_linear():
             run(*arrays, np.empty(()), np.empty(count))
         reads.append(Counted.reads)
     assert reads[1] < 2.3 * reads[0]
+
+
+def test_scales_of_a_sum_without_terms_are_not_read():
+    """The sums over earlier entries read scales at ``i - 1``, of which the first entry has none."""
+    data, slopes = td.TensorSymbol("data", (n, 3)), td.TensorSymbol("slopes", 3)
+    scores = td.TensorComprehension(Sum(data[i, k] * slopes[k], (k, 0, 2)), (i, n))
+    call = td.lambdify((kind, data, slopes, g), competing_risks(scores, slopes), "llvm")
+    assert str(call.plan).count("carry: entries") == 9  # all sums over other entries
+    generator = np.random.default_rng(0)
+    for count in (1, 2, 9, 70):
+        values, weights, chosen = generator.normal(size=(count, 3)), np.ones(3), generator.integers(0, 3, count)
+        wanted = value_of_risks(chosen, values @ weights, np.linspace(1, 0.3, count))
+        found = call(chosen, values, weights, np.linspace(1, 0.3, count))
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(found[1], wanted[1] @ values, rtol=1e-9, atol=1e-11)

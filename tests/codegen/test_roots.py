@@ -1,4 +1,4 @@
-"""Powers with exponents that are halves of odd numbers: roots and products in kernels."""
+"""Powers with exponents that are multiples of 1/2 or 1/4: roots and products in kernels."""
 
 import numpy as np
 import pytest
@@ -42,3 +42,18 @@ def test_negative_powers_of_an_index_at_zero():
         found = td.lambdify([x, m], tables)(points, -3)
         for one, exponents in zip(found, (np.arange(-2.0, 3), -np.arange(5.0), np.array([-3.0])), strict=True):
             np.testing.assert_allclose(one.reshape(6, -1), points[:, None] ** exponents, rtol=1e-15)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_multiples_of_a_quarter_are_roots(backend, dtype):
+    exponents = [sympy.Rational(count, 4) for count in (1, -1, 3, -3, 5, -7, 9, 27)]
+    powers = [td.TensorComprehension(x[p] ** exponent, (p, n)) for exponent in exponents]
+    source = td.generate_code([x], powers, "numba")
+    body = source[source.index("def fill_result0") : source.index("def run")]
+    assert body.count("sqrt(") >= len(powers)
+    assert "real(0.25)" not in body
+    points = np.array([0, 1e-30, 0.3, 1, 2.5, 1e8, np.inf, np.nan, -1], dtype)
+    with np.errstate(all="ignore"):
+        for found, exponent in zip(td.lambdify([x], powers, backend)(points), exponents, strict=True):
+            np.testing.assert_allclose(found, points ** dtype(float(exponent)), rtol=16 * np.finfo(dtype).eps)

@@ -24,7 +24,7 @@ _OPAQUE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.GeneratorExp, ast.ListComp)
 
 def with_common_values(lines: Sequence[str], integers: Collection[str], fresh: Callable[[str], str]) -> list[str]:
     r"""Return the `lines` of a function body, indented once, with each array computed once and without assignments of
-    unused names. `integers` are the parameters that are no arrays; ``fresh`` makes new names.
+    unused names. `integers` are the parameters that are not arrays; ``fresh`` makes new names.
 
     >>> from itertools import count
     >>> names = (f"v{n}" for n in count())

@@ -212,21 +212,7 @@ class Shifts:
             for place, use in found.uses:
                 self._structures.add(use.node)
                 place.store(use.node)
-            new = _LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True)
-            for use in self._known_uses(new):
-                new.store(use.node)
-            places.append(new)
-
-    def _known_uses(self, body: _LoopBody) -> Iterator[Instance]:
-        """Yield the uses in ``body`` of values that `survey` has stored before, where they are inside of their arrays.
-        `body` is not to change its ``stored`` values other than by storing each use when it is yielded.
-        """
-        for part, guards in self._found_values(body):
-            if part in self._structures:
-                context = body.context.inside((), guards)
-                use = self._instance(part, context)
-                if use is not None and use.candidate.node in self.domains and self.is_inside(use, context):
-                    yield use
+            places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
         """Record in ``self.members`` the array and index from which to read each value in the loop `bodies` for which
