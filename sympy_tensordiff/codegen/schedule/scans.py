@@ -6,8 +6,10 @@ begins later and later, the pass goes down the row.
 
 A sum of multiples of exponentials goes on as well where the exponents have terms of the entry alone:
 ``s[p] = Sum_{j <= p} exp(f[j] + g[p])*r[j]`` is ``exp(g[p] - g[p - 1])*s[p - 1]`` and one more term. Sums of
-exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. If that factor is greater than 1, or a term is not
-finite, the sum starts again: nothing overflows that does not in a loop for each entry.
+exponentials are computed so, ``g[p]`` being ``-max_{j <= p} f[j]``. A sum far from
+underflow may also grow by a larger factor, since terms that underflowed are negligible then. If it is small, or not
+finite, it starts again: nothing overflows that does not in a loop for each entry. Terms may be selected by data, if the
+test is the same for all entries.
 
 The exponent may be ``c*(f[j] + g[p])``, and the terms may have a factor ``(f[j] + g[p])**n``: the sums with the powers
 0, ..., n - 1 instead go on together with it, by the binomial theorem (moments of an exponential kernel).
