@@ -162,7 +162,7 @@ def _is_conditional_within(graph: Graph, node: Node, budget: list[int]) -> bool:
 
 def count_true_terms(graph: Graph, node: Node) -> Node:
     """Return a node that counts the terms of `node` whose conditions hold: ``[i < j] + [i == j]`` for ``[i < j]*a + [i
-    == j]*b``; 1 for a node without conditions.
+    == j]*b``; 1 for a node without conditions. Terms under the same conditions count once.
 
     It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
     is not 0.
@@ -173,11 +173,13 @@ def count_true_terms(graph: Graph, node: Node) -> Node:
         return graph.broadcast(graph.one, node.shape) if node.shape else graph.one
     match node.op:
         case "select":
-            return graph.select(node.args[0], *(count_true_terms(graph, side) for side in node.args[1:]))
+            condition, value, other = node.args[0], *(count_true_terms(graph, side) for side in node.args[1:])
+            is_tested = condition is graph.compare("lt", graph.zero, value) and graph.is_zero(other)
+            return value if is_tested else graph.select(condition, value, other)
         case "guard":
             return graph.guard(node.data, count_true_terms(graph, node.args[0]))
         case "add":
-            return graph.add([count_true_terms(graph, term) for term in node.args])
+            return graph.add(list(dict.fromkeys(count_true_terms(graph, term) for term in node.args)))
         case "sum":
             variables, rows, body = graph.open(node)
             return graph.sum(variables, rows, count_true_terms(graph, body))

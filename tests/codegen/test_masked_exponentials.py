@@ -2,15 +2,19 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import sympy
 from as_python import as_python
+from fuzz.count import count
 from scipy.special import logsumexp
 from sympy import Piecewise, exp, log
+from test_hand_counts import calls_as_loops
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.program import build_program
 
 i, j, k, p, q = td.indices("i j k p q")
 n, m, d = td.indices("n m d")
@@ -161,3 +165,42 @@ def test_each_term_has_one_exponential(make):
         assert least <= calls <= most
         for found, right in zip(results, expected(make, given), strict=True):
             np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-9)
+
+
+def test_exponentials_above_a_difference_are_shared():
+    """Value and gradient of Bateman's function call the exponentials of a dose and a time once, whatever the rates."""
+    n, m = td.indices("n m")
+    i, k = td.indices("i k")
+    rates, dose, times = td.TensorSymbol("rates", (n, 2)), td.TensorSymbol("dose", (n, m)), td.TensorSymbol("times", m)
+    fast, slow = exp(rates[i, 0]), exp(rates[i, 1])
+    decay = exp(-slow * times[k]) - exp(-fast * times[k])
+    value = td.IndexedSum(dose[i, k] * fast / (fast - slow) * decay, (i, 0, n - 1), (k, 0, m - 1))
+    arguments, results = (rates, dose, times), (value, td.gradient(value, rates))
+    program = build_program(arguments, results)
+    calls = [replace(kernel, body=calls_as_loops(kernel.body)) for kernel in program.nests]
+    found = count(replace(program, kernels=tuple(calls)), {"n": 30, "m": 20}).iterations
+    assert found <= 3 * 30 * 20 + 20 * 30  # one may be computed for the value and again for the gradient
+    random = np.random.default_rng(0)
+    arrays = random.normal(size=(30, 2)), random.normal(size=(30, 20)), random.uniform(0, 3, 20)
+    found = td.lambdify(arguments, results, "numpy")(*arrays)
+    a, b = np.exp(arrays[0]).T[:, :, None]
+    t, d = arrays[2], arrays[1]
+    decays = np.exp(-b * t) - np.exp(-a * t)
+    np.testing.assert_allclose(found[0], (d * a / (a - b) * decays).sum(), rtol=1e-11)
+    by_a = d * ((1 / (a - b) - a / (a - b) ** 2) * decays + a / (a - b) * t * np.exp(-a * t))
+    by_b = d * a * (decays / (a - b) ** 2 - t * np.exp(-b * t) / (a - b))
+    expected = np.stack([(a * by_a).sum(1), (b * by_b).sum(1)], 1)
+    np.testing.assert_allclose(found[1], expected, rtol=1e-9)
+
+
+def test_terms_of_a_difference_are_scaled_above_it():
+    """Quotients by a difference that contains the exponents above it are right where each exponential overflows."""
+    n, p, q, k = td.indices("n p q k")
+    x = td.TensorSymbol("x", n)
+    below = td.IndexedSum(exp(x[k]), (k, 0, n - 1)) - exp(x[0])
+    value = td.TensorComprehension((exp(x[p]) - exp(x[q])) / below, (p, n), (q, n))
+    f = td.lambdify((x,), value, "numpy")
+    at = np.array([1.0, 0.5, 3.0, -2.0])
+    expected = (np.exp(at)[:, None] - np.exp(at)) / np.exp(at[1:]).sum()
+    np.testing.assert_allclose(f(at + 1000), expected, rtol=1e-12)
+    np.testing.assert_allclose(f(at - 1000), expected, rtol=1e-12)
