@@ -45,7 +45,7 @@ def forms_of(node: Any) -> PrintedForms | None:
     """Return the object that prints ``node`` for all printers, from the table `FORMS` of classes; None if neither the
     node's class nor a base of it is there.
     """
-    forms = _forms_of_class(type(node))
+    forms = _forms_of_class(type(node))  # type: ignore[arg-type]  # mypy takes a class for unhashable
     return None if forms is None else forms(node)
 
 
