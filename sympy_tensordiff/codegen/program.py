@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 from sympy_tensordiff.codegen.ir import programs
 from sympy_tensordiff.codegen.ir.dataflow import uses
@@ -228,29 +228,29 @@ def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
     work and no more memory.
     """
     way = _assemble(simplified, shares_rows=shares_rows)
-    program, allowed = way.program, way.program
-    if shares_rows and way.of_rows & {array.name for array in _whole_arrays(program)}:
+    allowed = way
+    if shares_rows and way.of_rows and way.of_rows & {array.name for array in way.whole_arrays}:
         least = _assemble(simplified)
         ways = [way, least]
-        if _count_larger(program, least.program):
+        if _count_larger(way, least):
             ways.append(_assemble(simplified, shares_rows=True, only_rows=True))
-        allowed = least.program
-        way = min(ways, key=lambda one: (_count_larger(one.program, allowed), nominal_work(one.program)))
-        program = way.program
+        allowed = least
+        way = min(ways, key=lambda one: (_count_larger(one, allowed), nominal_work(one.program)))
     if way.doubled:
-        other = _assemble(simplified, way.shares_rows, domains=way.doubled).program
-        if _count_larger(other, allowed) <= _count_larger(program, allowed):
-            program = min(program, other, key=nominal_work)
-    return program
+        other = _assemble(simplified, way.shares_rows, domains=way.doubled)
+        if _count_larger(other, allowed) <= _count_larger(way, allowed):
+            return min(way.program, other.program, key=nominal_work)
+    return way.program
 
 
-def _count_larger(program: Program, allowed: Program) -> int:
-    """Return how many temporaries of ``program`` are larger, if all sizes are large, than every array (argument, result
-    or temporary) of ``allowed``.
+def _count_larger(built: _BuiltProgram, least: _BuiltProgram) -> int:
+    """Return how many temporaries of the program ``built`` are larger, if all sizes are large, than every array
+    (argument, result or temporary) of the program ``least``.
     """
-    shapes = [a.shape for a in allowed.arguments] + [a.shape for a in (*allowed.outputs, *_whole_arrays(allowed))]
+    allowed = least.program
+    shapes = [a.shape for a in allowed.arguments] + [a.shape for a in (*allowed.outputs, *least.whole_arrays)]
     needed = [_growth(shape) for shape in shapes]
-    sizes = [_growth(array.shape) for array in _whole_arrays(program)]
+    sizes = [_growth(array.shape) for array in built.whole_arrays]
     return sum(not any(size <= other for other in needed) for size in sizes)
 
 
@@ -259,12 +259,6 @@ def _row_temporaries(program: Program) -> set[str]:
     program = prepared(program, "numba", splits=False)
     steps = fuse(program, Prover(program)).kernels
     return {array.name for step in steps if isinstance(step, programs.FusedKernels) for array in step.rows}
-
-
-def _whole_arrays(program: Program) -> list[programs.Array]:
-    """Return the temporaries with two or more axes that are stored whole, rather than one row at a time."""
-    rows = _row_temporaries(program)
-    return [array for array in program.temporaries if len(array.shape) > 1 and array.name not in rows]
 
 
 def _growth(shape: Sequence[Affine]) -> Counter[Affine]:
@@ -371,7 +365,8 @@ def _in_loop_form(
     return list(tight)
 
 
-class _BuiltProgram(NamedTuple):
+@dataclass(frozen=True)
+class _BuiltProgram:
     """A program before its verification: complete with steps, checks and masks (tests for reads that may be out of
     bounds), and with the facts about its temporaries that were found when it was built.
     """
@@ -386,6 +381,13 @@ class _BuiltProgram(NamedTuple):
     doubled: dict[Node, StorageCandidate]
     """The values that several temporaries store, with domains that contain all of theirs."""
     shares_rows: bool
+
+    @cached_property
+    def whole_arrays(self) -> list[programs.Array]:
+        """The temporaries with two or more axes that are stored whole, rather than one row at a time."""
+        large = [array for array in self.program.temporaries if len(array.shape) > 1]
+        rows = _row_temporaries(self.program) if large else set()
+        return [array for array in large if array.name not in rows]
 
 
 def _assemble(

@@ -102,7 +102,12 @@ def rewrite(
     for statement in body:
         new = statement
         if isinstance(statement, Loop | If):
-            new = replace(statement, body=rewrite(statement.body, change, (*around, statement)))
+            inner = rewrite(statement.body, change, (*around, statement))
+            new = (
+                replace(statement, body=inner)
+                if any(map(operator.is_not, inner, statement.body)) or len(inner) != len(statement.body)
+                else statement
+            )
         found += change(new, around)
     return tuple(found)
 
@@ -137,13 +142,15 @@ def with_parts(
     if isinstance(statement, Barrier):
         return statement
     filled, new = statement.target, statement.value
-    if isinstance(filled, Load):
+    if isinstance(filled, Load) and form is not _unchanged:
         filled = Load(filled.array, tuple([form(one) for one in filled.index]))
     if isinstance(new, Ends):
         new = Ends(*_with_bounds(new, form))
     elif not isinstance(new, Identity):
         new = value(new)
-    return Set(target(filled), new, statement.reduction)
+    filled = target(filled)
+    is_same = filled is statement.target and new is statement.value
+    return statement if is_same else Set(filled, new, statement.reduction)
 
 
 def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:

@@ -128,8 +128,9 @@ def _with_transposed_values(program: Program, settled: AbstractSet[str]) -> Prog
 
     One order changes what is best for the others, so that they are chosen one after the other.
     """
+    known: dict[int, _RowsOfReads] = {}
     for _ in program.temporaries:
-        found = _axis_to_put_last(program, settled)
+        found = _axis_to_put_last(program, settled, known)
         if found is None:
             break
         program = _with_last_axis(program, *found)
@@ -175,43 +176,67 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
     return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, note))
 
 
-def _axis_to_put_last(program: Program, settled: AbstractSet[str]) -> tuple[str, int] | None:
+class _RowsOfReads(NamedTuple):
+    """What `_axis_to_put_last` asks of a kernel; it is kept while other kernels change."""
+
+    kernel: Kernel
+    """The kernel itself, so that its id is not given to another one."""
+    has_scans: bool
+    votes: Counter[tuple[str, int]]
+    """How many reads are contiguous with each axis of each array last: those of this array, and those of the kernel
+    that fills it.
+    """
+
+
+def _rows_of_reads(kernel: Kernel, prover: Prover) -> _RowsOfReads:
+    """Return whether `kernel` has scans, and its votes for the axes of arrays to be stored last."""
+    votes: Counter[tuple[str, int]] = Counter()
+
+    def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        """Count in ``votes`` the axis of the array of `load` along which the loop over ``variable`` reads it, and each
+        axis of the array that `kernel` fills along which `load` reads contiguously; ``around`` is not used. Return
+        `load` unchanged.
+        """
+        run = run_of(load, variable)
+        if run is not None and run[1] == 1:
+            votes[load.array, run[0]] += 1
+        if kernel.axes and variable == kernel.axes[-1]:
+            for place, axis in enumerate(kernel.axes):
+                votes[kernel.array, place] += run_of(load, axis) == (len(load.index) - 1, 1)
+        return load
+
+    _visited(kernel, prover, vote)
+    return _RowsOfReads(kernel, scans_plan(kernel) is not None, votes)
+
+
+def _axis_to_put_last(
+    program: Program, settled: AbstractSet[str], known: dict[int, _RowsOfReads]
+) -> tuple[str, int] | None:
     """Return ``(name, axis)``: the temporary, and the axis that is to be stored last, for which the most additional
     reads become contiguous. Reads of the temporary count, and reads by the kernel that fills it. None if no change is
-    better. Temporaries named in `settled` are not considered.
+    better. Temporaries named in `settled` are not considered. ``known`` has what was found in kernels, by their ids.
 
     An axis is not moved if all axes after it are short, since the kernels of one row share its entries.
     """
     prover = Prover(program)
     ranks = {array.name: len(array.shape) for array in program.temporaries if len(array.shape) > 1}
+    if ranks.keys() <= settled:
+        return None
+    for step in program.kernels:
+        if type(step) is Kernel and id(step) not in known:
+            known[id(step)] = _rows_of_reads(step, prover)
     writers = Counter(step.array for step in program.kernels)
-    filled = {step.array for step in program.kernels if type(step) is Kernel and scans_plan(step) is None}
+    found = [known[id(step)] for step in program.kernels if type(step) is Kernel]
+    filled = {rows.kernel.array for rows in found if not rows.has_scans}
     fixed = {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
     operands = {o.array for step in program.kernels if isinstance(step, ContractionStep) for o in step.operands}
     fixed |= {name for name in operands if ranks.get(name, 0) > 2}  # a library reads matrices in either order only
     own = {name for name in ranks if name in filled - fixed - settled and writers[name] == 1}
+    if not own:
+        return None
     votes: Counter[tuple[str, int]] = Counter()
-    for step in program.kernels if own else ():
-        if type(step) is not Kernel:
-            continue
-
-        def vote(load: Load, variable: str | None, around: tuple[str, ...], step: Kernel = step) -> Load:
-            """Count in ``votes`` which axes of arrays should be stored last, so that reads and writes are contiguous:
-            one vote for the axis of the array of `load` along which the loop over ``variable`` reads it. Return `load`
-            unchanged.
-
-            Further votes are for axes of the array that `step` fills along which `load` reads contiguously; ``around``
-            is not used.
-            """
-            run = run_of(load, variable)
-            if load.array in own and run is not None and run[1] == 1:
-                votes[load.array, run[0]] += 1
-            if step.array in own and variable == step.axes[-1]:
-                for place, axis in enumerate(step.axes):
-                    votes[step.array, place] += run_of(load, axis) == (len(load.index) - 1, 1)
-            return load
-
-        _visited(step, prover, vote)
+    for rows in found:
+        votes.update({one: count for one, count in rows.votes.items() if one[0] in own})
     gains = {
         (name, place): votes[name, place] - votes[name, ranks[name] - 1]
         for name, place in sorted(votes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import TypeAlias
 
@@ -38,7 +39,7 @@ from sympy_tensordiff.codegen.ir.walk import (
     statements,
 )
 from sympy_tensordiff.codegen.ir.walk import loops as inner_loops
-from sympy_tensordiff.codegen.schedule.scans import PrefixScan, find_scans
+from sympy_tensordiff.codegen.schedule.scans import PrefixScan, find_scans, may_have_scans
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import data_entries
 
@@ -307,7 +308,9 @@ def scans_plan(kernel: Kernel) -> RowPlan | None:
     """Return a plan to compute sums of `kernel` from entry to entry along its last axis, each continued from the one
     before (prefix scans); None if it has no such sums.
     """
-    return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
+    if not kernel.axes or isinstance(kernel, Scatter) or not may_have_scans(kernel):
+        return None
+    return RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
 def keeps_order_in_rows(kernel: Kernel) -> bool:
@@ -335,7 +338,11 @@ class RowPlanner:
         self.kernel = kernel
         self.is_long = is_long
         self.axis = kernel.axes[-1]
-        self.depends = dependences(kernel)
+
+    @cached_property
+    def depends(self) -> dict[str, frozenset[str]]:
+        """The integers on which each scalar of the kernel depends, see `dependences`."""
+        return dependences(self.kernel)
 
     def plan(self) -> RowPlan | None:
         """Return the plan to run the kernel row by row: its statements in segments that run once for the row, for each
@@ -380,6 +387,8 @@ class RowPlanner:
 
         A value that is the same for the whole row comes first if a scan may use it.
         """
+        if not may_have_scans(self.kernel):
+            return None
         fixed = [s for s in self.kernel.body if not self.varies(s)]
         same = {s.name: s in fixed for s in self.kernel.body if defines(s)}
         scans, body = find_scans(self.kernel, same)

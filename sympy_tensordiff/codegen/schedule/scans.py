@@ -81,6 +81,21 @@ class PrefixScan:
     places: tuple[tuple[Scalar, Scalar], ...] = ()
 
 
+def may_have_scans(kernel: Kernel) -> bool:
+    """Return whether a loop of `kernel`, at top level or behind guards, has a bound that depends on the last axis.
+    Without such a loop, `find_scans` finds nothing.
+    """
+    waiting = list(kernel.body)
+    for part in waiting:
+        if isinstance(part, If):
+            waiting += part.body
+        elif isinstance(part, Loop) and any(
+            kernel.axes[-1] in bound.form.atoms() for bound in (*part.lows, *part.highs)
+        ):
+            return True
+    return False
+
+
 def find_scans(kernel: Kernel, outside: Mapping[str, bool]) -> tuple[list[PrefixScan], tuple[Statement, ...]]:
     """Return ``(scans, rest)``: the prefix scans of `kernel`, reductions that continue from entry to entry along its
     last axis, and its other statements. ``outside[name]`` says whether the scalar ``name``, set outside of loops, has

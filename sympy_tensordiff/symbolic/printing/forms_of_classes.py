@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from sympy_tensordiff.symbolic.expressions import hooks
@@ -44,8 +45,14 @@ def forms_of(node: Any) -> PrintedForms | None:
     """Return the object that prints ``node`` for all printers, from the table `FORMS` of classes; None if neither the
     node's class nor a base of it is there.
     """
-    forms = next((FORMS[base] for base in type(node).__mro__ if base in FORMS), None)
+    forms = _forms_of_class(type(node))  # type: ignore[arg-type]  # mypy takes a class for unhashable
     return None if forms is None else forms(node)
+
+
+@cache
+def _forms_of_class(kind: type) -> type[PrintedForms] | None:
+    """Return the printed forms of a class of nodes, those of its nearest base class in `FORMS`; None without one."""
+    return next((FORMS[base] for base in kind.__mro__ if base in FORMS), None)
 
 
 hooks.printed_forms.register(forms_of)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from math import lcm
 from typing import Any
 
@@ -59,6 +60,7 @@ def with_methods(printer: Any, **methods: Callable[..., Any]) -> Iterator[None]:
             delattr(printer, name)
 
 
+@lru_cache(maxsize=1 << 10)
 def arranged(index: Any) -> Any:
     """Return ``index`` as an unevaluated expression with its terms in an order that reads well: ``p - k``, not ``-k +
     p``.

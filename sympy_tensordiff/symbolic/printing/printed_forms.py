@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from math import gcd, prod
 from types import FrameType
 from typing import Any
@@ -16,6 +17,7 @@ from sympy.core.symbol import Str
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE, precedence_traditional
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
+from sympy.printing.printer import Printer
 from sympy.printing.str import StrPrinter
 
 from sympy_tensordiff.errors import UnsupportedError
@@ -276,8 +278,11 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
     def ordered(expr: Any, order: Any = None) -> list[Any]:
         """SymPy's hook for the order of terms: positive ones first, numbers last, unless the order is fixed."""
-        terms: list[Any] = type(printer)._as_ordered_terms(printer, expr, order)
-        fixed = (order or printer.order) == "none"
+        order = order or printer.order
+        is_plain = order in (None, "lex") and type(printer)._as_ordered_terms is Printer._as_ordered_terms
+        own = type(printer)._as_ordered_terms
+        terms: list[Any] = list(_terms_in_order(expr, order)) if is_plain else own(printer, expr, order)
+        fixed = order == "none"
         return (
             terms
             if fixed
@@ -285,6 +290,12 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
         )
 
     return with_methods(printer, _as_ordered_terms=ordered)
+
+
+@lru_cache(maxsize=1 << 11)
+def _terms_in_order(expr: Any, order: Any) -> tuple[Any, ...]:
+    """Return the terms of a sum in SymPy's ``order``. They are kept, since printers ask at each place of the sum."""
+    return tuple(expr.as_ordered_terms(order=order))
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
@@ -351,12 +362,16 @@ def _content(expr: Any) -> tuple[Any, Any]:
 
     Indices stay as they are, and so do multiples of fractions that would become nested fractions.
     """
-    parts = [term.as_coeff_Mul() for term in expr.args] if expr.is_Add else [(S.One, expr)]
-    if any(not c.is_Rational or rest.is_integer for c, rest in parts):
+    if not expr.is_Add:
+        return S.One, expr
+    parts = [term.as_coeff_Mul() for term in expr.args]
+    if not all(c.is_Rational for c, _ in parts):
         return S.One, expr
     whole = all(c.is_Integer for c, _ in parts)
     number = Integer(gcd(*(int(c) for c, _ in parts))) if whole else abs(parts[0][0])
     if number == 1 or any(not (whole or abs(c) == number) for c, _ in parts):
+        return S.One, expr
+    if any(rest.is_integer for _, rest in parts):  # last, since SymPy searches long for an answer
         return S.One, expr
     factors = [factor for _, rest in parts for factor in Mul.make_args(rest)]
     if not number.is_Integer and any(f.is_Pow and f.exp.could_extract_minus_sign() for f in factors):
