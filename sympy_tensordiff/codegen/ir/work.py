@@ -43,9 +43,9 @@ def nominal_work(program: Program) -> int:
     return sum(kernel_work(program, values).values())
 
 
-def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+def kernel_work(program: Program, sizes: Mapping[str, int], library_speed: int = LIBRARY_SPEED) -> dict[str, int]:
     """Return a dictionary from the function names of the steps of ``program`` to their approximate numbers of
-    operations and reads at these ``sizes``.
+    operations and reads at these ``sizes``. ``library_speed`` multiplications of a matrix product count as one.
 
     Loops whose ranges depend on axes or other loops count as in the middle of those; guarded statements count as if the
     guard held.
@@ -64,7 +64,7 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
         if isinstance(step, ContractionStep | Trapezoid | Correlation):
             lengths = (dict(step.labels) if isinstance(step, Correlation) else extents(step, shapes)).values()
             points = prod(max(extent.evaluate(values), 0) for extent in lengths)
-            found[function_name(step)] = points // LIBRARY_SPEED
+            found[function_name(step)] = points // library_speed
     return found
 
 
