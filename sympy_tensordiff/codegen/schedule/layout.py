@@ -177,7 +177,7 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 class _RowsOfReads(NamedTuple):
-    """What `_axis_to_put_last` asks of a kernel; it is kept while other kernels change."""
+    """The answers about a kernel that `_axis_to_put_last` needs; they are kept while other kernels change."""
 
     kernel: Kernel
     """The kernel itself, so that its id is not given to another one."""
