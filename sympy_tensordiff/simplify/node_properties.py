@@ -174,8 +174,8 @@ def count_true_terms(graph: Graph, node: Node) -> Node:
     match node.op:
         case "select":
             condition, value, other = node.args[0], *(count_true_terms(graph, side) for side in node.args[1:])
-            is_tested = condition is graph.compare("lt", graph.zero, value) and graph.is_zero(other)
-            return value if is_tested else graph.select(condition, value, other)
+            is_tested = condition is graph.compare("lt", graph.zero, value) and value.shape == node.shape
+            return value if is_tested and graph.is_zero(other) else graph.select(condition, value, other)
         case "guard":
             return graph.guard(node.data, count_true_terms(graph, node.args[0]))
         case "add":

@@ -204,3 +204,23 @@ def test_terms_of_a_difference_are_scaled_above_it():
     expected = (np.exp(at)[:, None] - np.exp(at)) / np.exp(at[1:]).sum()
     np.testing.assert_allclose(f(at + 1000), expected, rtol=1e-12)
     np.testing.assert_allclose(f(at - 1000), expected, rtol=1e-12)
+
+
+def test_logarithms_above_a_difference_are_scaled():
+    """Only exponentials with a rate of the difference stay as they are: not those below a logarithm, nor others."""
+    n, k = td.indices("n k")
+    x, (a, b) = td.TensorSymbol("x", n), sympy.symbols("a b")
+    total = td.IndexedSum(exp(x[k]), (k, 0, n - 1))
+    decays = exp(-2 * exp(a)) - exp(-2 * exp(b))
+    results = (
+        log(total) * decays / (exp(a) - exp(b)),
+        (decays + log(total)) * exp(a) / (exp(a) - exp(b)),
+        exp(a + x[0]) * decays / (exp(b + x[1]) - exp(a + x[1])),
+    )
+    f = td.lambdify((x, a, b), results, "numpy")
+    at, u, v = np.array([1000.0, 1001, 999]), 0.5, 0.25
+    large, factor = logsumexp(at), np.exp(-2 * np.exp(u)) - np.exp(-2 * np.exp(v))
+    below = np.exp(u) - np.exp(v)
+    expected = large * factor / below, (factor + large) * np.exp(u) / below, -np.exp(u - 1) * factor / below
+    np.testing.assert_allclose(f(at, u, v), expected, rtol=1e-12)
+    np.testing.assert_allclose(f(at - 2000, u, v)[2], expected[2], rtol=1e-12)

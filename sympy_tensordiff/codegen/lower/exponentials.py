@@ -19,7 +19,7 @@ A sum that is neither a divisor nor the argument of a logarithm is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from math import prod
@@ -125,13 +125,14 @@ class Exponentials:
         self.opened: dict[Node, tuple[tuple[int, ...], tuple[Constraint, ...], Node]] = {}
         self.terms: dict[Node, tuple[tuple[int, ...], Node]] = {}
         """For each shift that is a maximum over a range: the variables of the range and the values."""
-        self.maxima: dict[Node, Sequence[Node]] = {}
-        """For each shift that is a maximum: the exponents it is the maximum of, of a range their common form."""
-        self.related: Sequence[tuple[Node, Sequence[int]]] | None = None
-        """Terms, each with the variables of its range: exponentials without one of them are not scaled; None for all.
-        """
+        self.whole = self
+        """The object that rewrites all exponentials: this one, unless `_restricted_to` made it."""
+        self.rates: frozenset[Node] = frozenset()
+        """Exponentials: others with one of these in the exponent, as ``exp(-t*exp(u))``, are not scaled."""
         self.restricted: dict[frozenset[Node], Exponentials] = {}
-        """By the shifts of divisors: the object that scales the exponentials with terms of these (`_with_terms_of`)."""
+        """The objects that `_restricted_to` made, by their ``rates``."""
+        self.nested: dict[Node, bool] = {}
+        """Whether an exponential like ``exp(-t*exp(u))`` occurs in a node."""
         self.excesses: dict[Node, Node] = {}
         """For the rest of each sum ``1 + u``: u."""
         self.common: dict[Node, CommonScale] = {}
@@ -144,6 +145,9 @@ class Exponentials:
 
     def final(self, node: Node) -> Recursion[Node]:
         """Return `node` rewritten so that no exponential in it overflows. Results are cached."""
+        if self.whole is not self:
+            whole: Node = yield self.whole.final(node)
+            return whole
         if node not in self.done:
             self.done[node] = yield self._final(node)
         return self.done[node]
@@ -174,8 +178,9 @@ class Exponentials:
             if spread is not node:
                 result: Node = yield self.final(spread)
                 return result
-            found = yield self._product(node)
-            if found.is_quotient and not found.grows:
+            work = self._restricted_to(node)
+            found = yield work._product(node)
+            if (found.is_quotient or (work is not self and found.below)) and not found.grows:
                 return self._quotient(found)
             if found.bounded:
                 result = yield self._share(node)
@@ -378,9 +383,9 @@ class Exponentials:
         if is_call(node, sympy.exp):
             if (size := bounded_size(node.args[0])) is not None and size <= MAX_BOUNDED_EXPONENT:
                 return found
-            exponent = yield self.final(node.args[0])
-            if not self._is_scaled(exponent):
+            if self.rates and not self.rates.isdisjoint(_exponentials_in(node.args[0])):
                 return found
+            exponent = yield self.final(node.args[0])
             return Scaled({exponent: 1}, self.graph.one, self.degree(node.args[0]), above=True)
         if node.op == "pow" and node.args[1].op == "const":
             found = yield self._root(node)
@@ -416,59 +421,41 @@ class Exponentials:
         )
 
     def _product(self, node: Node) -> Recursion[Scaled]:
-        """Return the product `node` as ``exp(shift)*rest``, where the shift is the sum of the shifts of the factors.
-
-        Above a difference, such as ``exp(u) - exp(v)``, exponentials stay as they are unless their exponents have a
-        term of the difference: they are not the terms of a share, and all quotients by the difference have them in
-        common.
-        """
-        work = self
-        if self.related is None:
-            below = [part for part in breadth_first(node, _terms_and_factors) if _is_inverse(part)]
-            scaled = yield from in_turn(map(self.scaled, below))
-            divisors = [(arg, factor.shift) for arg, factor in zip(below, scaled, strict=True) if factor.summed]
-            if divisors and all(self._is_inverse_difference(arg) for arg, _ in divisors):
-                work = self._with_terms_of([exponent for _, shift in divisors for exponent in shift])
-        factors = yield from in_turn(map(work.scaled, node.args))
+        """Return the product `node` as ``exp(shift)*rest``, where the shift is the sum of the shifts of the factors."""
+        factors = yield from in_turn(map(self.scaled, node.args))
         return self._multiplied(factors)
 
-    def _with_terms_of(self, shifts: Sequence[Node]) -> Exponentials:
-        """Return an object that scales only exponentials whose exponents have a term of `shifts`. It shares all results
-        but those with this object.
-        """
-        key = frozenset(shifts)
-        if key not in self.restricted:
-            self.restricted[key] = found = copy(self)
-            found.known, found.related = {}, self._terms_in(shifts)
-        return self.restricted[key]
+    def _restricted_to(self, node: Node) -> Exponentials:
+        """Return an object that scales the product `node`: this one, or if all divisors are differences, as in
+        ``(exp(-a*t) - exp(-b*t))/(a - b)`` with ``a = exp(u)``, one that leaves ``exp(-a*t)`` as it is. No scale of the
+        divisor balances such exponentials, and all quotients by it have them in common.
 
-    def _is_inverse_difference(self, node: Node) -> bool:
-        """Return whether `node` is a negative power of an addition with a subtracted term."""
-        return any(self.graph.split_view(term)[0] < 0 for term in node.args[0].args)
-
-    def _is_scaled(self, exponent: Node) -> bool:
-        """Return whether this object scales exponentials of `exponent`: all, or those with a term in ``related``, such
-        as ``x[p]`` for ``x[k]`` with k in a range.
+        The two share all results but scaled forms.
         """
-        return self.related is None or any(
-            instance(self.graph, term, [v for v in variables if v in term.free], other) is not None
-            for term, variables in self.related
-            for other, _ in self._terms_in([exponent])
-        )
+        if not self._has_nested(node):
+            return self
+        divisors = [part.args[0] for part in breadth_first(node, _terms_and_factors) if _is_inverse(part)]
+        sums = [part for part in divisors if part.op in ("add", "sum")]
+        if not all(map(self._is_difference, sums)):
+            return self
+        rates = frozenset(part for divisor in sums for part in _exponentials_in(divisor))
+        if not rates:
+            return self
+        if rates not in self.restricted:
+            self.restricted[rates] = found = copy(self)
+            found.known, found.rates = {}, rates
+        return self.restricted[rates]
 
-    def _terms_in(self, shifts: Iterable[Node]) -> list[tuple[Node, Sequence[int]]]:
-        """Return the terms of the exponents in `shifts`, without numbers as factors, and of those whose maxima they
-        are; each with the variables of the range of the maximum.
-        """
-        found: dict[Node, Sequence[int]] = {}
-        waiting: list[tuple[Node, Sequence[int]]] = [(shift, ()) for shift in shifts]
-        for exponent, variables in waiting:
-            if exponent in self.maxima:
-                own = self.terms.get(exponent, ((), exponent))[0]
-                waiting += [(one, (*variables, *own)) for one in self.maxima[exponent] if one is not exponent]
-            else:
-                found.update((self.graph.split_view(term)[1], variables) for term in _terms_of(exponent))
-        return list(found.items())
+    def _is_difference(self, node: Node) -> bool:
+        """Return whether `node` is an addition with a subtracted term."""
+        return node.op == "add" and any(self.graph.split_view(term)[0] < 0 for term in node.args)
+
+    def _has_nested(self, node: Node) -> bool:
+        """Return whether an exponential with an exponential in its exponent occurs in `node`, as ``exp(-t*exp(u))``."""
+        for part in reachable(node, known=self.nested):
+            own = is_call(part, sympy.exp) and next(_exponentials_in(part.args[0]), None) is not None
+            self.nested[part] = own or any(self.nested[arg] for arg in part.args)
+        return self.nested[node]
 
     def _multiplied(self, factors: Sequence[Scaled]) -> Scaled:
         """Return the product of `factors`, values of the form ``exp(s)*rest``, in the same form: the exponents s are
@@ -564,12 +551,10 @@ class Exponentials:
         term = self.sum_of(own)
         greatest = finite(graph, greatest_term(graph, variables, inner_rows, term))
         self.terms[greatest] = variables, term
-        self.maxima[greatest] = (term,)
         scale = common_scale(graph, variables, inner_rows, term, finite) if self.has_choices else None
         if scale is not None:
             greatest = graph.select(scale.are_close, scale.greatest, greatest)
             self.terms[greatest], self.common[greatest] = (variables, term), scale
-            self.maxima[greatest] = (term,)
         entries = _equal_entries(inner_rows, variables).items()
         selected = {v: Affine.variable(e) for e, form in entries for v, _ in form.terms if form == Affine.variable(v)}
         # In the form of other values that the entries select, so that their exponentials are computed once.
@@ -599,7 +584,6 @@ class Exponentials:
         """
         graph = self.graph
         greatest = graph.call(sympy.Max, shifts)
-        self.maxima[greatest] = shifts
         others = dict.fromkeys(shift for shift in shifts if not graph.is_zero(shift))
         if len(others) == 1 and greatest not in shifts:
             (other,) = others
@@ -609,7 +593,6 @@ class Exponentials:
             return greatest, [own[graph.is_zero(shift)] for shift in shifts]
         if greatest not in shifts:
             greatest = finite(graph, greatest)
-            self.maxima[greatest] = shifts
         below = [graph.add((shift, graph.neg(greatest))) for shift in shifts]
         return greatest, [graph.one if graph.is_zero(one) else graph.call(sympy.exp, (one,)) for one in below]
 
@@ -654,6 +637,15 @@ def _is_inverse(node: Node) -> bool:
 def _terms_and_factors(node: Node) -> Sequence[Node]:
     """Return the arguments of an addition or a product; () for another node."""
     return node.args if node.op in ("add", "mul") else ()
+
+
+def _exponentials_in(node: Node) -> Iterator[Node]:
+    """Yield the exponentials in the terms and factors of `node`, also in powers and stored tensors, but not in a
+    logarithm or another function.
+    """
+    below = ("add", "mul", "pow", "read", "comprehension")
+    parts = breadth_first(node, lambda part: part.args if part.op in below else ())
+    return (part for part in parts if is_call(part, sympy.exp))
 
 
 def _terms_of(exponent: Node) -> frozenset[Node]:

@@ -183,8 +183,8 @@ class _RowsOfReads(NamedTuple):
     """The kernel itself, so that its id is not given to another one."""
     has_scans: bool
     votes: Counter[tuple[str, int]]
-    """How many reads are contiguous with each axis of each array last: those of this array, and those of the kernel
-    that fills it.
+    """For each array and axis, the number of reads that are contiguous if the axis is stored last: reads of the array,
+    and reads by the kernel that fills it.
     """
 
 
