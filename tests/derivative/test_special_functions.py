@@ -303,6 +303,17 @@ def test_an_exact_zero_annihilates_a_number_that_is_computed_does_not():
         assert (td.lambdify([x, y], chosen, backend)(zero, one) == 0).all()
 
 
+def test_conditions_of_a_cotangent_count_once():
+    """A tensor that is read several times behind one condition is tested by one count, without numbers in front."""
+    rates, times = td.TensorSymbol("rates", (n, 2)), td.TensorSymbol("times", (n, k))
+    first, second = td.exp(rates)[i, 0], td.exp(rates)[i, 1]
+    term = Piecewise((first * times[i, j] / second + log(first) * second, times[i, j] > 0), (0, True))
+    gradient = td.gradient(td.IndexedSum(term, (i, 0, n - 1), (j, 0, k - 1)), rates)
+    assert str(gradient).startswith("where(greater(sum(greater(times, 0), axis=1)[:, None], 0), ")
+    found = td.lambdify((rates, times), gradient, "numpy")(np.array([[1e3, 1e3], [0, 1]]), np.array([[-1.0], [2]]))
+    np.testing.assert_allclose(found, [[0, 0], [2 / np.e + np.e, -2 / np.e]])
+
+
 # ------------------------------------------------------------------ what SciPy knows
 
 T = Symbol("T", real=True)

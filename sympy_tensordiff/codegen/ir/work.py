@@ -43,9 +43,10 @@ def nominal_work(program: Program) -> int:
     return sum(kernel_work(program, values).values())
 
 
-def kernel_work(program: Program, sizes: Mapping[str, int], library_speed: int = LIBRARY_SPEED) -> dict[str, int]:
+def kernel_work(program: Program, sizes: Mapping[str, int], convolution_speed: int = LIBRARY_SPEED) -> dict[str, int]:
     """Return a dictionary from the function names of the steps of ``program`` to their approximate numbers of
-    operations and reads at these ``sizes``. ``library_speed`` multiplications of a matrix product count as one.
+    operations and reads at these ``sizes``. Of the multiplications in a matrix product, `LIBRARY_SPEED` count as one;
+    in a convolution, ``convolution_speed`` do.
 
     Loops whose ranges depend on axes or other loops count as in the middle of those; guarded statements count as if the
     guard held.
@@ -64,7 +65,9 @@ def kernel_work(program: Program, sizes: Mapping[str, int], library_speed: int =
         if isinstance(step, ContractionStep | Trapezoid | Correlation):
             lengths = (dict(step.labels) if isinstance(step, Correlation) else extents(step, shapes)).values()
             points = prod(max(extent.evaluate(values), 0) for extent in lengths)
-            found[function_name(step)] = points // library_speed
+            found[function_name(step)] = points // (
+                convolution_speed if isinstance(step, Correlation) else LIBRARY_SPEED
+            )
     return found
 
 

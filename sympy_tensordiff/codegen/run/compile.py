@@ -346,7 +346,7 @@ class CompiledFunction:
         if self.parallel:
             return self._blockable
         if self._large[0] is not (sizes := self._checker.known_sizes()):
-            is_small = sum(kernel_work(self._bounded, sizes, library_speed=1).values()) < PARALLEL_WORK
+            is_small = sum(kernel_work(self._bounded, sizes, convolution_speed=1).values()) < PARALLEL_WORK
             self._large = sizes, frozenset() if is_small else large_steps(self._fused, sizes) & self._blockable
         return self._large[1]
 

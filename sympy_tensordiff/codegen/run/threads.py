@@ -43,8 +43,8 @@ sin(x)                0.098, 0.092  0.277, 0.184  0.892, 0.567  0.991, 0.782
 sums of squares       0.019, 0.022  0.040, 0.029  0.124, 0.072  0.238, 0.212
 ====================  ============  ============  ============  =============
 
-A multiplication of a matrix product or a convolution counts as one operation: 3.5 * 10**7 of a convolution take 3.9 ms
-on one core, 2.7 on two.
+A multiplication of a convolution counts as one operation: 3.5 * 10**7 take 5.4 ms on one core, 2.9 on two. Those of a
+matrix product count less: BLAS has threads of its own, and ``mttkrp`` took 5.6 ms for 4.0 with them limited to one.
 
 On a busy machine, calls wait for the thread that gets no core: 24 ms in half of the calls of any size, 72 at most.
 """
@@ -72,7 +72,7 @@ def large_steps(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
 
     Also empty if these are only matrix products without copies: BLAS uses all cores for them itself.
     """
-    work = kernel_work(program, sizes, library_speed=1)
+    work = kernel_work(program, sizes, convolution_speed=1)
     works = {
         step: sum(work.get(function_name(one), 0) for one in kernels_of(step) or [step]) for step in program.kernels
     }
