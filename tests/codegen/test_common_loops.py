@@ -105,6 +105,16 @@ def test_what_lies_between_comes_first():
             first(Set(A, times(log(J), Load("b", (J + 1,))))),
             first(Set(B, log(K)), variable="k"),
         ],
+        "a running sum that is stored": [
+            first(Set(A, log(J))),
+            accumulator("s"),
+            first(Set(B, Name("s")), add("s", log(K)), variable="k"),
+        ],
+        "a scalar that goes on to the next entry": [
+            first(Set(A, log(J))),
+            let("old", Number(0)),
+            first(Set(B, times(Name("old"), log(K))), let("old", log(K)), variable="k"),
+        ],
         "an array that is read in between": [
             first(Set(A, log(J))),
             let("r", Load("b", (Affine(),))),
@@ -132,6 +142,17 @@ def test_a_branch_is_computed_only_where_it_is_taken():
     other = Operation("select", (test, times(log(J), Load("z", (J,))), Number(0)))
     (loop,) = joined(first(Set(A, chosen)), first(Set(Load("b", (J,)), other)))
     assert not any(isinstance(part.value, Operation) and part.value.function == "log" for part in loop.body)
+
+
+def test_scalars_that_change_keep_their_names():
+    begin = let("p", Number(0)), let("q", Number(0)), let("r", Number(0))
+    changes = first(let("p", times(Name("p"), Name("q"))), let("r", Name("p")))
+    last = let("u", exp(Name("p"))), let("v", exp(Name("q"))), let("w", exp(Name("q")))
+    use = Set(Load("z", ()), times(Name("u"), Name("v"), Name("w"), Name("r")))
+    loops = first(Set(A, log(J))), first(Set(B, log(K)), variable="k")
+    found = joined(*begin, changes, *last, *loops, use)
+    assert found[:6] == (*begin, changes, *last[:2])
+    assert found[-1] == Set(Load("z", ()), times(Name("u"), Name("v"), Name("v"), Name("r")))
 
 
 i, j, n, m = td.indices("i j n m")
@@ -178,3 +199,32 @@ def test_a_distance_in_a_value_and_in_a_condition_is_computed_once():
     expected = np.maximum(0, 3 - distances).sum(), -weighted.sum(1), weighted.sum(0)
     for one, other in zip(function(*arrays), expected, strict=True):
         np.testing.assert_allclose(one, other, 1e-12, atol=1e-12)
+
+
+t, s = td.indices("t s")
+P, Q = td.TensorSymbol("P", (m, n)), td.TensorSymbol("Q", (m, n))
+u, v, w = (td.TensorSymbol(name, m) for name in "uvw")
+
+
+def test_values_of_two_reservoirs():
+    """Two running sums with moments in a row: what one goes on from and what the other does both begin with 0."""
+    fast, slow = (td.IndexedSum(P[i, s] * sympy.exp(-(t - s) * rate[i]), (s, 0, t)) for rate in (u, v))
+    runoff = w[i] * fast * (1 - sympy.exp(-u[i])) + (1 - w[i]) * slow
+    loss = td.IndexedSum((sympy.sqrt(runoff) - sympy.sqrt(Q[i, t])) ** 2, (t, 0, n - 1), (i, 0, m - 1))
+    function = td.lambdify((P, Q, u, v, w), (loss, *td.gradient(loss, (u, w))), "llvm")
+    assert "common loops" in function.plan
+    rng = np.random.default_rng(0)
+    rain, flow = rng.uniform(0.5, 1.5, (2, 3, 20))
+    rates, share = rng.uniform(0.1, 0.9, (2, 3)), rng.uniform(size=3)
+    lags = np.tril(np.subtract.outer(np.arange(20), np.arange(20)))
+    decays = np.tril(np.exp(-lags * rates[..., None, None]))
+    fast, slow = np.einsum("kits,is->kit", decays, rain)
+    of_rate = -np.einsum("its,is->it", lags * decays[0], rain)
+    kept, share = np.exp(-rates[0])[:, None], share[:, None]
+    root = np.sqrt(share * fast * (1 - kept) + (1 - share) * slow)
+    outer = (root - np.sqrt(flow)) / root
+    by_rate = (outer * share * (of_rate * (1 - kept) + fast * kept)).sum(1)
+    by_share = (outer * (fast * (1 - kept) - slow)).sum(1)
+    expected = ((root - np.sqrt(flow)) ** 2).sum(), by_rate, by_share
+    for one, other in zip(function(rain, flow, *rates, share[:, 0]), expected, strict=True):
+        np.testing.assert_allclose(one, other, 1e-10, atol=1e-10)

@@ -120,16 +120,24 @@ def _count_loops(body: Iterable[Statement]) -> int:
 
 
 def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
-    """Return `body` with a single scalar in place of all scalars that are defined by the same value."""
+    """Return `body` with a single scalar in place of all scalars that are defined by the same value and never change.
+
+    A scalar that goes on from entry to entry of a row, as a running sum does, keeps its own name, although it may begin
+    with the same value as another one.
+    """
     arrays = {part.name for part in statements(body) if isinstance(part, Set) and isinstance(part.target, Load)}
+    times_set = Counter(part.name for part in statements(body) if isinstance(part, Set))
+    still_set = Counter(times_set)
     names: dict[str, str] = {}
     values: dict[int, str] = {}
     numbering = _Numbering("", has_entries=False)
     found: list[Statement] = []
     for statement in body:
+        still_set.subtract(part.name for part in statements([statement]) if isinstance(part, Set))
         (new,) = Renaming(names).body((statement,)) if names else (statement,)
-        if is_let(new) and arrays.isdisjoint(load.array for load in loads([new])):
-            number = numbering.read(new)
+        if is_let(new) and times_set[new.name] == 1 and arrays.isdisjoint(load.array for load in loads([new])):
+            is_final = not any(still_set[name] for name in _used(new))
+            number = numbering.read(new) if is_final else None
             first = new.name if number is None else values.setdefault(number, new.name)
             if first != new.name:
                 names[new.name] = first
@@ -139,12 +147,29 @@ def _with_distinct_scalars(body: Sequence[Statement]) -> list[Statement]:
 
 
 def _is_flat(statement: Statement) -> TypeGuard[Loop]:
-    """Return whether `statement` is a serial loop with step 1 around assignments only, without user functions."""
-    if not isinstance(statement, Loop) or statement.step != 1 or statement.bind:
+    """Return whether `statement` is a serial loop with step 1 around assignments only, without user functions, where no
+    iteration reads a scalar that another one has set.
+    """
+    if not isinstance(statement, Loop) or statement.step != 1 or statement.bind or _has_carries(statement.body):
         return False
     return all(isinstance(part, Set) for part in statement.body) and not any(
         isinstance(value, Operation) and isinstance(value.function, External) for value in scalars(statement.body)
     )
+
+
+def _has_carries(body: Sequence[Statement]) -> bool:
+    """Return whether the assignments in the `body` of a loop change a scalar that they also read, so that their order
+    and the order of iterations matter: a running sum that is stored, for example.
+    """
+    updated = {part.name for part in body if isinstance(part, Set) and part.reduction}
+    read, defined = set[str](), set[str]()
+    for part in body:
+        read |= {str(name) for name in _used(part)}
+        if is_let(part):
+            if part.name in read or part.name in defined:
+                return True
+            defined.add(part.name)
+    return not updated.isdisjoint(read)
 
 
 def _is_nest(statement: Statement) -> TypeGuard[Loop]:
