@@ -258,3 +258,17 @@ def test_results_of_batched_products_lie_as_loops_read_them(output):
     random = np.random.default_rng(0)
     values = [random.normal(size=(2, 2, 9, 3)), random.normal(size=(2, 9, 3))]
     check_against(*map(calls_in_loops, (program, turned)), values)
+
+
+def test_a_product_lies_as_the_arguments_that_are_read_with_it():
+    """Log likelihoods of counts G: two kernels and the value read G with the product, which is transposed for them."""
+    n, m, r, i, j, k = td.indices("n m r i j k")
+    A, B, G = td.TensorSymbol("A", (n, r)), td.TensorSymbol("B", (r, m)), td.TensorSymbol("G", (n, m))
+    powers = td.IndexedSum(sympy.exp(A[i, k]) / (1 + sympy.exp(-B[k, j])), (k, 0, r - 1))
+    shares = powers / td.IndexedSum(sympy.exp(A[i, k]), (k, 0, r - 1))
+    terms = G[i, j] * sympy.log(shares) + (2 - G[i, j]) * sympy.log(1 - shares)
+    value = -td.IndexedSum(terms, (i, 0, n - 1), (j, 0, m - 1))
+    plan = str(td.lambdify((A, B, G), (value, *td.gradient(value, (A, B))), "llvm").plan)
+    temporaries = plan[plan.index("temporaries:") : plan.index("kernels:")]
+    assert " : array (n, m)\n" in temporaries
+    assert " : array (m, n)\n" not in temporaries

@@ -168,3 +168,45 @@ def test_a_greatest_value_that_goes_on_is_one_chain():
     source = print_source(build_program((t,), td.TensorComprehension(td.IndexedMax(t[j], (j, 0, i)), (i, n))), "numba")
     assert "greatest_so_far = maximum(greatest_so_far, " in source
     assert "greatest_so_far_1" not in source
+
+
+r = sympy.Symbol("r", real=True)
+DECAYS = {
+    "earlier ones": summed(w[j], sympy.exp(-r * (i - j)), (j, 0, i)),
+    "later ones": summed(w[j], sympy.exp(-r * (j - i)), (j, i, n - 1)),
+    "with distances": summed(w[j], (i - j) ** 2, sympy.exp(-r * (i - j)), (j, 0, i)),
+    "two behind": summed(w[j], (i - j), sympy.exp(-r * (2 * i - j) / 3), (j, 0, i - 2)),
+    "selected": sympy.Piecewise(
+        (summed(w[j], sympy.exp(-r * (i - j)), (j, 0, i)), sympy.Eq(sympy.Mod(i, 2), 0)), (0, True)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECAYS)
+@pytest.mark.usefixtures("uncompiled")
+def test_values_of_decays_along_the_index(name):
+    """The sum at an entry is multiplied by one number to go on; it starts again where that is not safe."""
+    table = td.TensorComprehension(DECAYS[name], (i, n))
+    exprs = table, td.gradient(td.IndexedSum(table[i] ** 2, (i, 0, n - 1)), w)
+    ours = td.lambdify((w, r), exprs, "numba")
+    plain = td.lambdify((w, r), exprs, "numpy", temporaries=False)
+    rng = np.random.default_rng(0)
+    for count, rate in itertools.product((1, 2, 9, 30), (0.0, 0.3, -0.3, 2.5, -20.0, 40.0, 900.0)):
+        values = rng.normal(size=count)
+        values[count // 2] = 0
+        with np.errstate(all="ignore"):
+            for found, wanted in zip(ours(values, rate), plain(values, rate), strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12, err_msg=f"{count} {rate}")
+
+
+@pytest.mark.parametrize("name", ["earlier ones", "later ones", "with distances"])
+def test_a_decay_along_the_index_takes_one_exponential(name):
+    """Outside of loops; those in loops are of sums that start again."""
+    source = print_source(build_program((w, r), td.TensorComprehension(DECAYS[name], (i, n))), "numba")
+    assert "shift_so_far" not in source
+    kernel = source[source.index("def fill_") : source.index("def run(")].split("\n")
+    lines = [line for line in kernel if re.search(r"\bexp\(", line)]
+    assert sum(line.startswith("    root = ") for line in lines) == 1
+    again = [line for line in lines if not line.startswith("    root = ")]
+    steps = kernel[kernel.index(next(line for line in kernel if "again >= 1" in line)) :]
+    assert all(line in steps for line in again)

@@ -584,13 +584,16 @@ class Exponentials:
         """
         graph = self.graph
         greatest = graph.call(sympy.Max, shifts)
-        others = dict.fromkeys(shift for shift in shifts if not graph.is_zero(shift))
-        if len(others) == 1 and greatest not in shifts:
+        values = dict.fromkeys(value for shift in shifts for value in (shift.args if _is_maximum(shift) else (shift,)))
+        others = [value for value in values if not graph.is_zero(value)]
+        if len(others) == 1 and len(values) == 2 and greatest not in shifts:
             (other,) = others
             is_less = graph.compare("lt", other, graph.zero)
             least = graph.call(sympy.exp, (graph.neg(graph.call(sympy.Abs, (other,))),))
             own = graph.select(is_less, least, graph.one), graph.select(is_less, graph.one, least)
-            return greatest, [own[graph.is_zero(shift)] for shift in shifts]
+            # The greatest of max(u, 0) and u is max(u, 0).
+            greatest = next(filter(_is_maximum, shifts), greatest)
+            return greatest, [graph.one if shift is greatest else own[graph.is_zero(shift)] for shift in shifts]
         if greatest not in shifts:
             greatest = finite(graph, greatest)
         below = [graph.add((shift, graph.neg(greatest))) for shift in shifts]
@@ -627,6 +630,11 @@ class Exponentials:
             return far
         is_near = graph.compare("lt", excess, graph.const(_LARGE_VALUE))
         return graph.select(is_near, graph.call(log1p, (excess,)), far)
+
+
+def _is_maximum(node: Node) -> bool:
+    """Return whether `node` is the maximum of several values (not of one value over a range)."""
+    return node.op == "call" and node.data is sympy.Max
 
 
 def _is_inverse(node: Node) -> bool:

@@ -341,6 +341,16 @@ def _as_scatter(
         tied = tuple(before for before, after in zip(bounds, moved, strict=True) if before is not after)
         bounds = tuple(row for row in bounds if row not in tied)
         value = graph.substitute(value, new)
+    for axis in [axis for axis in axes if index[axis] == Affine.variable(axis)]:
+        moved_window = _fixed_window(graph, axis, tests)
+        if moved_window is not None:
+            place, new_bounds, window = moved_window
+            new = {axis: place}
+            index = {key: known.substitute(new) for key, known in index.items()}
+            tests = tuple(test.substitute(new) for test in tests if test not in window)
+            bounds += new_bounds
+            variables += tuple(new_bounds[0].form.atoms())
+            value = graph.substitute(value, new)
     free = tuple(axis for axis in axes if index[axis] == Affine.variable(axis))
     ranges = tuple(row for row in tests if row in rows and row.form.atoms() & frozenset(free))
     windows = {axis: _window(tests, axis) for axis in free}
@@ -368,6 +378,20 @@ def _as_scatter(
         return None
     term = _with_loops_in_order(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
     return replace(term, reduction=cast("Reduction", node.op))
+
+
+def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[Affine, Rows, Rows] | None:
+    """Return ``(place, bounds, window)`` if the constraints ``window`` in `tests` bound the variable `axis` by data to
+    as many entries wherever it begins, such as ``p[k] <= i < p[k] + m``: then `axis` is ``place``, here ``p[k] + a``,
+    for a new variable a with the constraints ``bounds``, here ``0 <= a < m``. None if there is no such window.
+    """
+    window = _window(tests, axis)
+    lows, highs = unit_bounds_of(axis, window)
+    if len(lows) != 1 or len(highs) != 1 or len(window) != 2 or data_entries([highs[0] - lows[0]]):
+        return None
+    offset = graph.fresh(graph.names[axis])
+    new = Affine.variable(offset)
+    return lows[0] + new, (Constraint("ge", new), Constraint("ge", highs[0] - lows[0] - new)), window
 
 
 def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:

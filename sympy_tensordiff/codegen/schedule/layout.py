@@ -202,7 +202,7 @@ def _rows_of_reads(kernel: Kernel, prover: Prover) -> _RowsOfReads:
             votes[load.array, run[0]] += 1
         if kernel.axes and variable == kernel.axes[-1]:
             for place, axis in enumerate(kernel.axes):
-                votes[kernel.array, place] += run_of(load, axis) == (len(load.index) - 1, 1)
+                votes[kernel.array, place] -= run_of(load, axis) not in (None, (len(load.index) - 1, 1))
         return load
 
     _visited(kernel, prover, vote)
@@ -247,38 +247,74 @@ def _axis_to_put_last(
 
 
 def _with_transposed_products(program: Program) -> Program:
-    """Return `program` with the result of a matrix product stored transposed if most loops read it down its columns.
-    Other products read it in either order.
+    """Return `program` with the result of a matrix product stored transposed if loops then read fewer arrays down their
+    columns: this result, and the arrays that are read with it. Other products read it in either order.
+    """
+    own = {array.name for array in program.temporaries if len(array.shape) > 1}
+    own -= {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
+    for product in [step for step in program.kernels if type(step) is ContractionStep and step.array in own]:
+        groups = _groups_of(product)
+        turned = None if groups is None else _with_turned(program, product.array, groups)
+        if turned is not None and _column_reads(turned, product.array) < _column_reads(program, product.array):
+            note = f"{product.array}: transposed, since loops read along its columns"
+            program = replace(turned, notes=(*program.notes, note))
+    return program
+
+
+def _with_turned(program: Program, name: str, groups: _Groups) -> Program:
+    """Return `program` with the array `name`, the result of a matrix product, stored transposed. ``groups`` divides its
+    axes.
     """
     prover = Prover(program)
-    turned = _read_along_columns(program, prover)
-    if not turned:
-        return program
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with its row and column indices exchanged if its array is in ``turned``, the dictionary of
-        arrays to store transposed; ``variable`` and ``around`` are not used.
+        """Return `load` with its row and column indices exchanged if it reads the array; ``variable`` and ``around``
+        are not used.
         """
-        return Load(load.array, turned[load.array].turned(load.index)) if load.array in turned else load
+        return Load(name, groups.turned(load.index)) if load.array == name else load
 
     def operand(one: Operand) -> Operand:
-        """Return the operand ``one`` of a matrix product, with the labels of its rows and columns exchanged if its
-        array is in ``turned``, the dictionary of arrays to store transposed.
+        """Return the operand ``one`` of a matrix product, with its row and column labels exchanged if it is the
+        array.
         """
-        return replace(one, labels=turned[one.array].turned(one.labels)) if one.array in turned else one
+        return replace(one, labels=groups.turned(one.labels)) if one.array == name else one
 
     kernels: list[Step] = []
     for step in program.kernels:
-        if type(step) is Kernel:
+        if type(step) is Kernel and name in uses(step).arrays:
             kernels.append(_visited(step, prover, turn))
         elif type(step) is ContractionStep:
-            output = turned[step.array].turned(step.output) if step.array in turned else step.output
+            output = groups.turned(step.output) if step.array == name else step.output
             kernels.append(replace(step, output=output, left=operand(step.left), right=operand(step.right)))
         else:
             kernels.append(step)
-    arrays = [replace(a, shape=turned[a.name].turned(a.shape)) if a.name in turned else a for a in program.temporaries]
-    notes = [f"{name}: transposed, since loops read along its columns" for name in turned]
-    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels), notes=(*program.notes, *notes))
+    arrays = [replace(a, shape=groups.turned(a.shape)) if a.name == name else a for a in program.temporaries]
+    return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels))
+
+
+def _column_reads(program: Program, name: str) -> int:
+    """Return how many reads in the kernels of `program` that read the array `name` run down columns: the innermost loop
+    on which such a read depends moves it by more than one entry. A product without axes, a sum of ``a[i, j]*b[i, j]``,
+    counts one if it reads `name` and the other array in different orders.
+    """
+    prover = Prover(program)
+    count = 0
+
+    def visit(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
+        """Count ``load`` if loops over ``variable`` and ``around`` read it down its columns, and return it."""
+        nonlocal count
+        runs = (run_of(load, one) for one in (variable, *reversed(around)))
+        run = next((run for run in runs if run is not None and run[1] == 1), None)
+        count += run is not None and run[0] != len(load.index) - 1
+        return load
+
+    for step in program.kernels:
+        if type(step) is Kernel and name in uses(step).arrays:
+            _visited(step, prover, visit)
+        elif type(step) is ContractionStep and not step.output and name in (o.array for o in step.operands):
+            one, other = step.operands
+            count += one.labels != other.labels
+    return count
 
 
 class _Groups(NamedTuple):
@@ -307,37 +343,6 @@ def _groups_of(step: ContractionStep) -> _Groups | None:
     count = sides.index(not sides[0]) if len(set(sides)) == 2 else 0
     is_grouped = step.output[: len(both)] == tuple(both) and len(set(sides[count:])) == 1
     return _Groups(len(both), len(both) + count) if count and is_grouped else None
-
-
-def _read_along_columns(program: Program, prover: Prover) -> dict[str, _Groups]:
-    """Return a dictionary from those results of matrix products in `program` that most loops read in column order to
-    their groups of axes. It is better to store these transposed.
-    """
-    own = {array.name for array in program.temporaries if len(array.shape) > 1}
-    products = [step for step in program.kernels if type(step) is ContractionStep]
-    own -= {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
-    groups = {step.array: found for step in products if step.array in own and (found := _groups_of(step))}
-    votes: Counter[str] = Counter()
-
-    def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count one vote in ``votes`` on how to store the matrix product that `load` reads, and return `load`. The vote
-        is 1 if the loops over ``variable`` and ``around`` read it down its columns, -1 if along its rows, else 0.
-        """
-        if load.array in groups:
-            runs = (run_of(load, one) for one in (variable, *reversed(around)))
-            run, rank = next((run for run in runs if run is not None and run[1] == 1), None), len(load.index)
-            votes[load.array] += (run == (groups[load.array].columns - 1, 1)) - (run == (rank - 1, 1))
-        return load
-
-    for step in program.kernels if groups else ():
-        if type(step) is Kernel:
-            _visited(step, prover, vote)
-    for product in products:
-        for one, other in (product.operands, product.operands[::-1]):
-            if one.array in groups and not product.output:  # both are read as vectors
-                votes[one.array] += groups[one.array].turned(one.labels) == other.labels
-                votes[one.array] -= one.labels == other.labels
-    return {name: groups[name] for name, count in sorted(votes.items()) if count > 0}
 
 
 def _with_copies(program: Program) -> Program:

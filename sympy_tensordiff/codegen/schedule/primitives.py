@@ -15,10 +15,21 @@ from typing import NamedTuple, TypeAlias
 from sympy_tensordiff.codegen.ir.loops import If, Loop, Set, Statement, is_let
 from sympy_tensordiff.codegen.ir.nests import FALSE, double, real, span, with_scalars
 from sympy_tensordiff.codegen.ir.rename import Renaming
-from sympy_tensordiff.codegen.ir.scalars import INFINITY, Bound, Ends, IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import subexpressions, with_values
+from sympy_tensordiff.codegen.ir.scalars import (
+    INFINITY,
+    Bound,
+    Ends,
+    Identity,
+    IndexValue,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Scalar,
+)
+from sympy_tensordiff.codegen.ir.walk import rewrite_scalar, subexpressions, with_values
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, guard_bounds, interchange_bounds
-from sympy_tensordiff.codegen.schedule.scans import PrefixScan
+from sympy_tensordiff.codegen.schedule.scans import PrefixScan, index_form
 from sympy_tensordiff.codegen.schedule.short_rows import contains_loop
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 
@@ -144,16 +155,18 @@ def carry(
     if scan.shifts and not scan.conditions and not scan.moments and _adds_one(row, last, scan):
         ((name, total),) = carried.items()
         (add,) = Renaming({}, forms={loop.variable: axis[0]}).body(loop.body)
-        assert isinstance(add, Set)
-        terms.append(replace(row, body=with_scalars([Set(Load(name, axis), add.value)], entries)))
+        assert isinstance(add, Set) and not isinstance(add.value, Ends | Identity)
+        terms.append(replace(row, body=with_scalars([Set(Load(name, axis), folded(add.value))], entries)))
         new = (Set(total, Load(name, axis), "sum"),)
     body: list[Statement] = [*new, moved]
     if scan.shifts:
-        shift = _changes(scan.shifts, "shift", INFINITY, entries, fresh)
-        again = _rescale(totals, shift.values, shift.change, with_scalars([before], entries), fresh)
-        place = _changes(scan.places, "place", Number(0), entries, fresh)
-        begin += [*shift.begin, *place.begin]
-        moved_totals = _move(totals, place.change, fresh)
+        # An entry that guards leave out is two steps away from the entry before.
+        step = 0 if scan.conditions else -1 if scan.downward else 1
+        shift = _changes(scan.shifts, "shift", INFINITY, entries, fresh, row.variable, step)
+        once, again = _rescale(totals, shift.values, shift.change, with_scalars([before], entries), fresh)
+        place = _changes(scan.places, "place", Number(0), entries, fresh, row.variable, step)
+        begin += [*shift.begin, *place.begin, *with_scalars(once, entries)]
+        moved_totals = with_scalars(_move(totals, place.change, fresh), entries)
         before_use, after_use = [*shift.before_use, *place.before_use], [*shift.after_use, *place.after_use]
         moves = [*before_use, *moved_totals, *again, *after_use]
         body = [*_where_shifts_exist(row, scan, moves), *body]
@@ -226,6 +239,8 @@ def _changes(
     start: Scalar,
     entries: Mapping[str, Name | Load],
     fresh: NameMaker,
+    axis: str,
+    step: int,
 ) -> _Difference:
     """Return code that computes how much a sum ``Sum c*p`` changes from one entry of a row to the next. `pairs` are its
     pairs ``(c, p)``; `entries` maps accumulators to the scalars or reads that replace them in the code.
@@ -233,7 +248,13 @@ def _changes(
     New variables are called ``name``.
 
     Before the first entry, the first p is `start`, and the others are 0.
+
+    If each p is the index `axis` of the entry, the change is the same for all entries: ``Sum c*step``, and no variables
+    are needed. With `step` 0 the entries may be any distance apart.
     """
+    if step and all(part == IndexValue(Affine.variable(axis)) for _, part in pairs):
+        steady = [folded(Operation("mul", (Number(step), c))) for c, _ in pairs]
+        return _Difference([], [], [], folded(Operation("add", tuple(steady))), [])
     begin, here, keep = list[Statement](), list[Statement](), list[Statement]()
     terms, parts = list[Scalar](), list[tuple[Name, Name]]()
     for c, part in pairs:
@@ -246,6 +267,31 @@ def _changes(
         parts.append((new, old))
     change = Operation("add", tuple(terms)) if len(terms) > 1 else (*terms, Number(0))[0]
     return _Difference(begin, here, keep, change, parts)
+
+
+def folded(value: Scalar) -> Scalar:
+    """Return `value` without operations on indices that cancel, and without zeros and ones that have no effect: ``x``
+    for ``x*exp(-(i - i)*y)``.
+    """
+    zero, one = Number(0), Number(1)
+
+    def fold(part: Scalar) -> Scalar:
+        """Return the operation ``part`` in its simplest form; any other scalar unchanged."""
+        if not isinstance(part, Operation) or part.function not in ("add", "mul", "neg", "exp"):
+            return part
+        if part.function == "exp":
+            return one if part.arguments[0] == zero else part
+        if (form := index_form(part)) is not None:
+            return Number(form.constant) if form.is_constant else IndexValue(form)
+        if part.function == "mul" and zero in part.arguments:
+            return zero
+        neutral = zero if part.function == "add" else one
+        left = tuple([argument for argument in part.arguments if argument != neutral])
+        if part.function == "neg" or len(left) > 1:
+            return Operation(part.function, left) if part.function != "neg" else part
+        return left[0] if left else neutral
+
+    return rewrite_scalar(value, fold)
 
 
 def _move(totals: Sequence[Name], change: Scalar, fresh: NameMaker) -> list[Statement]:
@@ -276,11 +322,12 @@ def _rescale(
     change: Scalar,
     terms: Sequence[Statement],
     fresh: NameMaker,
-) -> list[Statement]:
-    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` when the shift ``m`` changes by
-    ``change``: they multiply by ``exp(change)`` or, if that loses digits, sum again by ``terms``.
+) -> tuple[list[Statement], list[Statement]]:
+    """Return ``(once, moves)``: statements that run before the row, and those that update the running sums `totals` of
+    ``exp(u[j] + m)`` at each entry, when the shift ``m`` changes by ``change``. They multiply by ``exp(change)`` or, if
+    that loses digits, sum again by ``terms``.
 
-    `parts` are pairs ``(new, old)`` of terms of ``m``.
+    `parts` are pairs ``(new, old)`` of terms of ``m``; without them, ``change`` is the same for all entries.
 
     A part is one term of m, a maximum for example; ``fresh`` returns new names.
     """
@@ -290,16 +337,18 @@ def _rescale(
     is_safe = Operation("le", (root, Number(1))), Operation("and", (Operation("le", (root, Number(_MAX_ROOT))), *grows))
     are_finite = [Operation("lt", (Operation("abs", (total,)), INFINITY)) for total in totals]
     # Multiplied by its root twice: the factor alone may be 0 where its product with a large sum is not.
-    rescaled: tuple[Statement, ...] = (
-        Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),))),
+    factor = Set(root, Operation("exp", (Operation("mul", (Number(Fraction(1, 2)), change)),)))
+    rescaled: list[Statement] = [
         *_flagged(again, Operation("not", (Operation("and", (Operation("or", is_safe), *are_finite)),))),
         *(Set(total, Operation("mul", (total, root, root))) for total in totals),
         If((_is_set(again),), (*(Set(total, Number(0)) for total in totals), *terms)),
-    )
+    ]
+    if not parts:
+        return [factor], rescaled
     differ = [Operation("ne", pair) for pair in parts]
     # A shift that stays the same, as a maximum so far mostly does, takes no function.
     is_moved = differ[0] if len(differ) == 1 else Operation("or", tuple(differ))
-    return [*_flagged(moved, is_moved), If((_is_set(moved),), rescaled)]
+    return [], [*_flagged(moved, is_moved), If((_is_set(moved),), (factor, *rescaled))]
 
 
 def _flagged(flag: Name, condition: Scalar) -> tuple[Set, Set]:

@@ -275,7 +275,7 @@ class _ScanFinder:
         if len(varying) != 1 or not isinstance(varying[0], Operation) or varying[0].function != "pow":
             return None
         base, exponent = varying[0].arguments
-        if {self.axis, loop.variable} & scalar_names(base, self.depends) or (form := _index_form(exponent)) is None:
+        if {self.axis, loop.variable} & scalar_names(base, self.depends) or (form := index_form(exponent)) is None:
             return None
         steps = form.coefficient(self.axis) * (-1 if scan.downward else 1)
         if steps <= 0 or self.axis in form.hidden():
@@ -372,7 +372,7 @@ def _product(factors: Sequence[Scalar]) -> Scalar:
     return Operation("mul", tuple(others)) if len(others) > 1 else (*others, ONE)[0]
 
 
-def _index_form(value: Scalar) -> Affine | None:
+def index_form(value: Scalar) -> Affine | None:
     """Return a value as an integer form; None if it is not one."""
     if isinstance(value, IndexValue):
         return value.form
@@ -380,7 +380,7 @@ def _index_form(value: Scalar) -> Affine | None:
         return Affine.of(value.value) if isinstance(value.value, int) else None
     if not isinstance(value, Operation) or value.function not in ("add", "neg", "mul"):
         return None
-    forms = [_index_form(argument) for argument in value.arguments]
+    forms = [index_form(argument) for argument in value.arguments]
     known = [form for form in forms if form is not None]
     if len(known) < len(forms):
         return None
