@@ -210,3 +210,12 @@ def test_a_decay_along_the_index_takes_one_exponential(name):
     again = [line for line in lines if not line.startswith("    root = ")]
     steps = kernel[kernel.index(next(line for line in kernel if "again >= 1" in line)) :]
     assert all(line in steps for line in again)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_two_sums_in_one_loop_of_which_one_gains_a_factor(backend):
+    value = summed(w[j], r ** (i - j), (j, 0, i)) + summed(t[j] ** 2, (j, 0, i))
+    table = td.lambdify((w, t, r), td.TensorComprehension(value, (i, n)), backend, temporaries=False)
+    first, second = np.random.default_rng(0).normal(size=(2, 6))
+    powers = np.tril(0.5 ** np.abs(np.subtract.outer(np.arange(6), np.arange(6))))
+    np.testing.assert_allclose(table(first, second, 0.5), powers @ first + np.cumsum(second**2), 1e-12)

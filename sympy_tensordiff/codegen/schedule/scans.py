@@ -257,6 +257,8 @@ class _ScanFinder:
         moving, others = (loop.lows, loop.highs) if scan.downward else (loop.highs, loop.lows)
         if not is_addition(add) or add.reduction != "sum" or any(bound.divisor > 1 for bound in others):
             return None
+        if len(scan.accumulators) > 1:
+            return None
         if len(moving) != 1 or moving[0].divisor > 1 or moving[0].form.coefficient(self.axis) != 1:
             return None
         return self.with_powers(scan, add) or self.with_product(scan, add)
