@@ -53,6 +53,6 @@ def test_values(backend, dtype):
 def test_loops_run_along_the_window_and_read_the_table_of_cosines():
     program = build_program(ARGUMENTS, td.gradient(WINDOWS, x))
     (scatter,) = (step for step in program.kernels if isinstance(step, Scatter))
-    assert len(scatter.axes) == 2
+    assert len(scatter.axes) == 1  # the windows; the bounds of the loop along each keep it inside of the array
     functions = {part.function for part in scalars(scatter.body) if isinstance(part, Operation)}
     assert functions <= {"add", "mul", "neg"}

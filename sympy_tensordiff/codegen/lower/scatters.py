@@ -344,12 +344,13 @@ def _as_scatter(
     for axis in [axis for axis in axes if index[axis] == Affine.variable(axis)]:
         moved_window = _fixed_window(graph, axis, tests)
         if moved_window is not None:
-            place, new_bounds, window = moved_window
+            offset, place, new_bounds, window = moved_window
             new = {axis: place}
             index = {key: known.substitute(new) for key, known in index.items()}
             tests = tuple(test.substitute(new) for test in tests if test not in window)
-            bounds += new_bounds
-            variables += tuple(new_bounds[0].form.atoms())
+            bounds += (*new_bounds, *(test for test in tests if _bounds_of(test, offset, frozenset())))
+            tests = tuple(test for test in tests if test not in bounds)
+            variables += (offset,)
             value = graph.substitute(value, new)
     free = tuple(axis for axis in axes if index[axis] == Affine.variable(axis))
     ranges = tuple(row for row in tests if row in rows and row.form.atoms() & frozenset(free))
@@ -380,10 +381,10 @@ def _as_scatter(
     return replace(term, reduction=cast("Reduction", node.op))
 
 
-def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[Affine, Rows, Rows] | None:
-    """Return ``(place, bounds, window)`` if the constraints ``window`` in `tests` bound the variable `axis` by data to
-    as many entries wherever it begins, such as ``p[k] <= i < p[k] + m``: then `axis` is ``place``, here ``p[k] + a``,
-    for a new variable a with the constraints ``bounds``, here ``0 <= a < m``. None if there is no such window.
+def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[int, Affine, Rows, Rows] | None:
+    """Return ``(a, place, bounds, window)`` if the constraints ``window`` in `tests` bound the variable `axis` by
+    data to as many entries wherever it begins, such as ``p[k] <= i < p[k] + m``: then `axis` is ``place``, here ``p[k] + a``.
+    The new variable a has the constraints ``bounds``, here ``0 <= a < m``. None if there is no such window.
     """
     window = _window(tests, axis)
     lows, highs = unit_bounds_of(axis, window)
@@ -391,7 +392,7 @@ def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[Affine, Rows, R
         return None
     offset = graph.fresh(graph.names[axis])
     new = Affine.variable(offset)
-    return lows[0] + new, (Constraint("ge", new), Constraint("ge", highs[0] - lows[0] - new)), window
+    return offset, lows[0] + new, (Constraint("ge", new), Constraint("ge", highs[0] - lows[0] - new)), window
 
 
 def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:

@@ -67,8 +67,13 @@ def in_reading_order(program: Program) -> Program:
     if not program.copies:
         return program
     in_rows = _with_sums_along_rows(program)
-    settled = frozenset(in_rows.temporaries).difference(program.temporaries)
-    return _with_copies(_with_transposed_products(_with_transposed_values(in_rows, {array.name for array in settled})))
+    settled = {array.name for array in frozenset(in_rows.temporaries).difference(program.temporaries)}
+    known: dict[int, _RowsOfReads] = {}
+    best = _with_transposed_products(_with_transposed_values(in_rows, settled, known, True))
+    if least := _column_reads(best):
+        other = _with_transposed_products(_with_transposed_values(in_rows, settled, known, False))
+        best = other if _column_reads(other) < least else best
+    return _with_copies(best)
 
 
 def _with_sums_along_rows(program: Program) -> Program:
@@ -122,15 +127,17 @@ def _order_for_rows(kernel: Kernel, prover: Prover, own: AbstractSet[str]) -> li
     return order if sums_plan(replace(kernel, axes=_permuted(kernel.axes, order)), prover, box[long[-1]]) else None
 
 
-def _with_transposed_values(program: Program, settled: AbstractSet[str]) -> Program:
+def _with_transposed_values(
+    program: Program, settled: AbstractSet[str], known: dict[int, _RowsOfReads], has_invariants: bool
+) -> Program:
     """Return `program` with the axes of some temporaries in another order, so that more accesses are contiguous: the
     reads of these temporaries, and the reads by the kernels that fill them. Those named in `settled` stay as they are.
 
-    One order changes what is best for the others, so that they are chosen one after the other.
+    One order changes what is best for the others, so that they are chosen one after the other. `known` and
+    ``has_invariants`` are those of `_axis_to_put_last`.
     """
-    known: dict[int, _RowsOfReads] = {}
     for _ in program.temporaries:
-        found = _axis_to_put_last(program, settled, known)
+        found = _axis_to_put_last(program, settled, known, has_invariants)
         if found is None:
             break
         program = _with_last_axis(program, *found)
@@ -186,11 +193,14 @@ class _RowsOfReads(NamedTuple):
     """For each array and axis, the number of reads that are contiguous if the axis is stored last: reads of the array,
     and reads by the kernel that fills it.
     """
+    invariant: Counter[tuple[str, int]]
+    """The number of reads by this kernel that do not depend on the axis, so that they are loop-invariant."""
 
 
 def _rows_of_reads(kernel: Kernel, prover: Prover) -> _RowsOfReads:
     """Return whether `kernel` has scans, and its votes for the axes of arrays to be stored last."""
     votes: Counter[tuple[str, int]] = Counter()
+    invariant: Counter[tuple[str, int]] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
         """Count in ``votes`` the axis of the array of `load` along which the loop over ``variable`` reads it, and each
@@ -202,19 +212,23 @@ def _rows_of_reads(kernel: Kernel, prover: Prover) -> _RowsOfReads:
             votes[load.array, run[0]] += 1
         if kernel.axes and variable == kernel.axes[-1]:
             for place, axis in enumerate(kernel.axes):
-                votes[kernel.array, place] -= run_of(load, axis) not in (None, (len(load.index) - 1, 1))
+                along = run_of(load, axis)
+                votes[kernel.array, place] += along == (len(load.index) - 1, 1)
+                invariant[kernel.array, place] += along is None
         return load
 
     _visited(kernel, prover, vote)
-    return _RowsOfReads(kernel, scans_plan(kernel) is not None, votes)
+    return _RowsOfReads(kernel, scans_plan(kernel) is not None, votes, invariant)
 
 
 def _axis_to_put_last(
-    program: Program, settled: AbstractSet[str], known: dict[int, _RowsOfReads]
+    program: Program, settled: AbstractSet[str], known: dict[int, _RowsOfReads], has_invariants: bool
 ) -> tuple[str, int] | None:
     """Return ``(name, axis)``: the temporary, and the axis that is to be stored last, for which the most additional
     reads become contiguous. Reads of the temporary count, and reads by the kernel that fills it. None if no change is
     better. Temporaries named in `settled` are not considered. ``known`` has what was found in kernels, by their ids.
+    With ``has_invariants``, loop-invariant reads by the kernel that fills the temporary count like strided ones,
+    otherwise like contiguous ones.
 
     An axis is not moved if all axes after it are short, since the kernels of one row share its entries.
     """
@@ -236,7 +250,8 @@ def _axis_to_put_last(
         return None
     votes: Counter[tuple[str, int]] = Counter()
     for rows in found:
-        votes.update({one: count for one, count in rows.votes.items() if one[0] in own})
+        for counted in (rows.votes,) if has_invariants else (rows.votes, rows.invariant):
+            votes.update({one: count for one, count in counted.items() if one[0] in own})
     gains = {
         (name, place): votes[name, place] - votes[name, ranks[name] - 1]
         for name, place in sorted(votes)
@@ -292,10 +307,10 @@ def _with_turned(program: Program, name: str, groups: _Groups) -> Program:
     return replace(program, temporaries=tuple(arrays), kernels=tuple(kernels))
 
 
-def _column_reads(program: Program, name: str) -> int:
-    """Return how many reads in the kernels of `program` that read the array `name` run down columns: the innermost loop
-    on which such a read depends moves it by more than one entry. A product without axes, a sum of ``a[i, j]*b[i, j]``,
-    counts one if it reads `name` and the other array in different orders.
+def _column_reads(program: Program, name: str | None = None) -> int:
+    """Return how many reads in the kernels of `program` run down columns: the innermost loop on which such a read
+    depends moves it by more than one entry. With `name`, only kernels count that read this array. A product without
+    axes, a sum of ``a[i, j]*b[i, j]``, counts one if it reads both in different orders.
     """
     prover = Prover(program)
     count = 0
@@ -309,9 +324,11 @@ def _column_reads(program: Program, name: str) -> int:
         return load
 
     for step in program.kernels:
-        if type(step) is Kernel and name in uses(step).arrays:
+        if name is not None and name not in uses(step).arrays:
+            continue
+        if type(step) is Kernel:
             _visited(step, prover, visit)
-        elif type(step) is ContractionStep and not step.output and name in (o.array for o in step.operands):
+        elif type(step) is ContractionStep and not step.output:
             one, other = step.operands
             count += one.labels != other.labels
     return count
