@@ -382,9 +382,9 @@ def _as_scatter(
 
 
 def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[int, Affine, Rows, Rows] | None:
-    """Return ``(a, place, bounds, window)`` if the constraints ``window`` in `tests` bound the variable `axis` by
-    data to as many entries wherever it begins, such as ``p[k] <= i < p[k] + m``: then `axis` is ``place``, here ``p[k] + a``.
-    The new variable a has the constraints ``bounds``, here ``0 <= a < m``. None if there is no such window.
+    """Return ``(a, place, bounds, window)`` if the constraints ``window`` in `tests` bound the variable `axis` by data
+    to the same number of entries each time, as in ``p[k] <= i < p[k] + m``. Then `axis` is ``place``, as ``p[k] + a``,
+    and the new variable a has the constraints ``bounds``, here ``0 <= a < m``. None if there is no such window.
     """
     window = _window(tests, axis)
     lows, highs = unit_bounds_of(axis, window)
