@@ -155,6 +155,17 @@ def test_scalars_that_change_keep_their_names():
     assert found[-1] == Set(Load("z", ()), times(Name("u"), Name("v"), Name("v"), Name("r")))
 
 
+def test_functions_of_a_sum_that_goes_on_differ():
+    begin, first_terms = accumulator("s"), first(add("s", Load("y", (J,))), stop=M - 2)
+    other = first(add("s", Load("y", (K,))), variable="k", stop=M - 1)
+    body = begin, first_terms, let("u", exp(Name("s"))), other, let("v", exp(Name("s")))
+    use = Set(Load("z", ()), times(Name("u"), Name("v")))
+    loops = first(Set(A, log(J))), first(Set(B, log(K)), variable="k")
+    found = joined(*body, *loops, use)
+    assert found[-1] == use
+    assert found[:5] == body
+
+
 i, j, n, m = td.indices("i j n m")
 a, c, x = td.TensorSymbol("a", n), td.TensorSymbol("c", n), td.TensorSymbol("x", m)
 value = sympy.log(1 + a[i] ** 2 * x[j] ** 2) / sympy.sqrt(c[i] ** 2 + x[j] ** 2)

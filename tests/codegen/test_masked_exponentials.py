@@ -224,3 +224,17 @@ def test_logarithms_above_a_difference_are_scaled():
     expected = large * factor / below, (factor + large) * np.exp(u) / below, -np.exp(u - 1) * factor / below
     np.testing.assert_allclose(f(at, u, v), expected, rtol=1e-12)
     np.testing.assert_allclose(f(at - 2000, u, v)[2], expected[2], rtol=1e-12)
+
+
+def test_the_greatest_of_a_value_and_of_its_positive_part_is_that_part():
+    """Densities of mixtures with widths ``exp(s)``: squares by ``exp(-2*s)`` beside weights that have them inside."""
+    i, k, h, n, m, d = td.indices("i k h n m d")
+    X, A, B = td.TensorSymbol("X", (n, d)), td.TensorSymbol("A", (d, m)), td.TensorSymbol("B", (d, m))
+    a, y = td.TensorSymbol("a", (n, m)), td.TensorSymbol("y", n)
+    centre, width = (td.IndexedSum(X[i, h] * one[h, k], (h, 0, d - 1)) for one in (A, B))
+    score = a[i, k] - width - ((y[i] - centre) * sympy.exp(-width)) ** 2 / 2
+    density, total = (td.IndexedSum(sympy.exp(one), (k, 0, m - 1)) for one in (score, a[i, k]))
+    value = td.IndexedSum(sympy.log(density) - sympy.log(total), (i, 0, n - 1))
+    source = td.lambdify((X, A, B, a, y), td.gradient(value, X), "llvm").source
+    assert "maximum(" in source
+    assert "maximum(maximum(" not in source

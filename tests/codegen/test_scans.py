@@ -199,6 +199,18 @@ def test_values_of_decays_along_the_index(name):
                 np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12, err_msg=f"{count} {rate}")
 
 
+@pytest.mark.usefixtures("uncompiled")
+def test_values_of_decays_at_entries_that_data_select():
+    c = td.TensorSymbol("c", n, dtype=int)
+    selected = sympy.Piecewise((DECAYS["with distances"], sympy.Eq(c[i], 1)), (0, True))
+    function = td.lambdify((w, r, c), td.TensorComprehension(selected, (i, n)), "numba")
+    assert "_so_far" in function.source
+    numbers, choice = np.random.default_rng(1).normal(size=20), np.random.default_rng(2).integers(0, 2, 20)
+    lags = np.subtract.outer(np.arange(20), np.arange(20))
+    expected = np.tril(lags**2 * np.exp(-0.3 * np.abs(lags))) @ numbers * (choice == 1)
+    np.testing.assert_allclose(function(numbers, 0.3, choice), expected, 1e-11, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["earlier ones", "later ones", "with distances"])
 def test_a_decay_along_the_index_takes_one_exponential(name):
     """Outside of loops; those in loops are of sums that start again."""

@@ -347,7 +347,9 @@ def _as_scatter(
             offset, place, new_bounds, window = moved_window
             new = {axis: place}
             index = {key: known.substitute(new) for key, known in index.items()}
-            tests = tuple(test.substitute(new) for test in tests if test not in window)
+            tied = tuple(row for row in bounds if axis in row.form.atoms())
+            tests = tuple(test.substitute(new) for test in (*tests, *tied) if test not in window)
+            bounds = tuple(row for row in bounds if row not in tied)
             bounds += (*new_bounds, *(test for test in tests if _bounds_of(test, offset, frozenset())))
             tests = tuple(test for test in tests if test not in bounds)
             variables += (offset,)

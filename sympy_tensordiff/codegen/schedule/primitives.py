@@ -160,8 +160,9 @@ def carry(
         new = (Set(total, Load(name, axis), "sum"),)
     body: list[Statement] = [*new, moved]
     if scan.shifts:
-        # An entry that guards leave out is two steps away from the entry before.
-        step = 0 if scan.conditions else -1 if scan.downward else 1
+        # Entries that data or congruences leave out are followed by larger steps; inequalities keep a range.
+        is_range = all(test.kind == "ge" and row.variable not in test.form.hidden() for test in scan.conditions)
+        step = (-1 if scan.downward else 1) if is_range else 0
         shift = _changes(scan.shifts, "shift", INFINITY, entries, fresh, row.variable, step)
         once, again = _rescale(totals, shift.values, shift.change, with_scalars([before], entries), fresh)
         place = _changes(scan.places, "place", Number(0), entries, fresh, row.variable, step)
@@ -272,6 +273,11 @@ def _changes(
 def folded(value: Scalar) -> Scalar:
     """Return `value` without operations on indices that cancel, and without zeros and ones that have no effect: ``x``
     for ``x*exp(-(i - i)*y)``.
+
+    >>> here = IndexValue(Affine.variable("i"))
+    >>> gap = Operation("add", (here, Operation("neg", (here,))))
+    >>> folded(Operation("mul", (Name("x"), Operation("exp", (Operation("mul", (gap, Name("y"))),)))))
+    Name(name='x')
     """
     zero, one = Number(0), Number(1)
 
@@ -283,13 +289,13 @@ def folded(value: Scalar) -> Scalar:
             return one if part.arguments[0] == zero else part
         if (form := index_form(part)) is not None:
             return Number(form.constant) if form.is_constant else IndexValue(form)
+        if part.function == "neg":
+            return part
         if part.function == "mul" and zero in part.arguments:
             return zero
         neutral = zero if part.function == "add" else one
         left = tuple([argument for argument in part.arguments if argument != neutral])
-        if part.function == "neg" or len(left) > 1:
-            return Operation(part.function, left) if part.function != "neg" else part
-        return left[0] if left else neutral
+        return Operation(part.function, left) if len(left) > 1 else (*left, neutral)[0]
 
     return rewrite_scalar(value, fold)
 

@@ -11,6 +11,8 @@ underflow may also grow by a larger factor, since terms that underflowed are neg
 finite, it starts again: nothing overflows that does not in a loop for each entry. Terms may be selected by data, if the
 test is the same for all entries.
 
+Where ``g[p]`` is a multiple of the index p, as in the decay ``exp(-r*(p - j))``, the factor is one number for the row.
+
 The exponent may be ``c*(f[j] + g[p])``, and the terms may have a factor ``(f[j] + g[p])**n``: the sums with the powers
 0, ..., n - 1 instead go on together with it, by the binomial theorem (moments of an exponential kernel).
 
@@ -231,8 +233,8 @@ class _ScanFinder:
         """
         if not self.depends_on_axis(value):
             return ()
-        if isinstance(value, IndexValue) and not {self.axis, loop.variable} & value.form.hidden():
-            return ((Number(value.form.coefficient(self.axis)), IndexValue(Affine.variable(self.axis))),)
+        if (form := index_form(value)) is not None and not {self.axis, loop.variable} & form.hidden():
+            return ((Number(form.coefficient(self.axis)), IndexValue(Affine.variable(self.axis))),)
         if loop.variable not in scalar_names(value, self.depends):
             return ((ONE, value),)
         if not isinstance(value, Operation) or value.function not in ("add", "mul", "neg"):
