@@ -384,9 +384,11 @@ def _as_scatter(
 
 
 def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[int, Affine, Rows, Rows] | None:
-    """Return ``(a, place, bounds, window)`` if the constraints ``window`` in `tests` bound the variable `axis` by data
-    to the same number of entries each time, as in ``p[k] <= i < p[k] + m``. Then `axis` is ``place``, as ``p[k] + a``,
-    and the new variable a has the constraints ``bounds``, here ``0 <= a < m``. None if there is no such window.
+    """Return ``(a, place, bounds, window)`` for a window of entries that begins where data say and always has the same
+    length, such as ``p[k] <= i < p[k] + m`` for the variable `axis` i; None if the constraints `tests` have none.
+
+    ``window`` are the two constraints, ``a`` is a new variable, ``place`` is the index ``p[k] + a``, and ``bounds`` are
+    the constraints ``0 <= a < m``.
     """
     window = _window(tests, axis)
     lows, highs = unit_bounds_of(axis, window)

@@ -164,7 +164,7 @@ def _has_carries(body: Sequence[Statement]) -> bool:
     updated = {part.name for part in body if isinstance(part, Set) and part.reduction}
     read, defined = set[str](), set[str]()
     for part in body:
-        read |= {str(name) for name in _used(part)}
+        read |= _used(part)
         if is_let(part):
             if part.name in read or part.name in defined:
                 return True
