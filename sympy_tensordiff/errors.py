@@ -51,7 +51,9 @@ class LoopBoundError(UnsupportedError, ValueError):
         return str(text).format(*parts)
 
     def named(self, name: Callable[[Any], Any]) -> "LoopBoundError":
-        """Return the same error with ``name(part)`` in its message for each variable or constraint that it mentions."""
+        """Return a copy of this error whose message shows ``name(part)`` for each variable or constraint that it
+        mentions, so that users read their own names.
+        """
         text, *parts = self.args
         return type(self)(text, *map(name, parts))
 

@@ -25,7 +25,7 @@ TESTS = Path(__file__).parent
 
 collect_ignore = ["typed_usage.py"]  # type checkers read it
 if importlib.util.find_spec("jax") is None:
-    collect_ignore += ["judges/programs.py", "judges/array_programs.py"]
+    collect_ignore += ["judges/programs.py", "judges/array_programs.py", "judges/indexed.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

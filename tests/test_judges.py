@@ -16,8 +16,14 @@ from judges.report import WrongAnswerError
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Constraint
 
-LIBRARIES = {"isl": "islpy", "snf": "sympy", "jax": "jax", "mpmath": "mpmath"}
-SLICES = {"isl": range(75, 105), "snf": range(60), "jax": range(61, 71), "mpmath": range(24)}
+LIBRARIES = {"isl": "islpy", "snf": "sympy", "jax": "jax", "index": "jax", "mpmath": "mpmath"}
+SLICES = {
+    "isl": range(75, 105),
+    "snf": range(60),
+    "jax": range(61, 71),
+    "index": range(1288, 1296),
+    "mpmath": range(24),
+}
 """Seeds of the slices; those of isl have 29 systems and the questions of one function."""
 
 

@@ -206,8 +206,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _print_answer(parsed: Any, options: argparse.Namespace) -> int:
-    """Print the derivative, expression or certificate, save the graph and print the checks if options ask for them.
-    Return the exit code: 0, 1 for "not certified", 2 for a file that cannot be written.
+    """Print the answer for the input ``parsed``: its derivative or, as ``options`` say, the expression itself or a
+    certificate of convexity. Also save the graph and print checks if they ask for it. Return the exit code: 0, 1 for
+    "not certified", 2 for a file that cannot be written.
     """
     page = TextOutput(sys.stdout)
     if options.convex or options.concave:

@@ -172,9 +172,9 @@ def compile_and_time(
 def relative_errors(
     task: Problem, function: Callable[..., Array], derivatives: Sequence[Array], arrays: tuple[Array, ...], seed: int
 ) -> list[float]:
-    """Return the relative errors of ``derivatives``, those of ``sum(cotangent*function)`` in the example ``task``,
-    found by central differences along random directions. ``arrays`` are the inputs of ``function``, followed by the
-    cotangent.
+    """Return the relative error of each of ``derivatives``, the arrays of the derivatives of
+    ``sum(cotangent*function)``, compared with central differences along a random direction. ``arrays`` are the inputs
+    of ``function``, then the cotangent; ``task`` has the variables.
     """
     *values, cotangent = arrays
     found = []

@@ -30,7 +30,9 @@ MAX_WIDTH = 150
 
 
 class TextOutput:
-    """A text stream that is given plain ASCII if its encoding does not have the characters of formulas."""
+    """A wrapper of a text stream that writes titles and formulas: in Unicode if the encoding of the stream has the
+    characters of formulas, else in plain ASCII.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -170,8 +172,8 @@ def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
 
 
 def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
-    """Yield one line of text for each choice of sizes that is tried: the sizes, and the largest relative error of the
-    ``derivative`` of the expression ``parsed`` compared with central differences.
+    """Compare ``derivative``, a derivative of the expression ``parsed``, with central differences for several choices
+    of the sizes. Yield one line of text for each choice: the sizes and the largest relative error.
 
     A higher-order derivative is compared with differences of the derivative of one order less, and so on.
 
@@ -270,8 +272,8 @@ def _derivative_lines(parsed: Any) -> list[str]:
 
 
 class _PythonWriter(ast.NodeTransformer):
-    """Writes printed expressions as Python source, with the prefixes ``td.`` and ``sympy.``, and collects the names of
-    indices.
+    """Converts expressions to Python source: adds the prefixes ``td.`` and ``sympy.`` to the names of functions and
+    constants, and collects the names of indices, which the program must define.
     """
 
     def __init__(self, tensors: Any) -> None:
@@ -308,7 +310,9 @@ class _PythonWriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Return the call with the prefix of its module on the called function, even if a symbol has the same name."""
+        """Return the call ``node`` with the prefix of a module before its function, such as ``td.sum(x)`` for
+        ``sum(x)``, even if a symbol has the same name as the function.
+        """
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(word.arg, self.visit(word.value)) for word in node.keywords]
         function = _from_module(node.func) if isinstance(node.func, ast.Name) else self.visit(node.func)

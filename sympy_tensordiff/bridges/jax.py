@@ -24,7 +24,8 @@ from sympy_tensordiff.symbolic.expressions.call_errors import explained
 def jax_function(
     args: Any, expr: Any = None, wrt: Any = None, backend: str = "jax", **options: Any
 ) -> Callable[..., Any]:
-    """Return a function of JAX arrays that computes ``expr``, with its symbolic derivatives.
+    """Return a function of JAX arrays that computes ``expr`` from the values of ``args``. JAX can differentiate it with
+    respect to ``wrt``; the derivatives are found symbolically.
 
     ``jax_function(expr, wrt)`` is short for ``jax_function(wrt, expr, wrt)``.
 
@@ -99,9 +100,9 @@ def jax_function(
 
 
 def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return ``(arrays, integers)``: the arguments ``values`` of a call of ``function``, real ones as arrays with a
-    common type, integers as Python integers. Raise `ArgumentTypeError` for a traced integer or another type. ``jax`` is
-    JAX's module.
+    """Convert the arguments ``values`` of a call of ``function``, and return ``(arrays, integers)``: real ones become
+    arrays of a common type, integers Python integers. Raise `ArgumentTypeError` for an integer that JAX traces, or for
+    an array of another type. ``jax`` is JAX's module.
     """
     integers, arrays = [], {}
     for position, value in enumerate(values):
@@ -184,16 +185,16 @@ _MAX_PROGRAMS = 256
 
 
 def _trace(jax: Any, f: Any, integers: Sequence[int], *values: Any) -> tuple[Any, ...]:
-    """Return the results of the operator ``f``, computed by JAX operations, which JAX can differentiate and compile.
-    ``values`` are its arrays, ``integers`` its other arguments.
+    """Return the results of the operator ``f``, a function of arrays, computed by JAX operations, so that JAX can
+    differentiate and compile them. ``values`` are its array arguments, ``integers`` its integer arguments.
     """
     results: tuple[Any, ...] = f.trace(jax.vmap, merge_arguments(f.function, values, integers))
     return results
 
 
 def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """Run the kernel of the operator ``f`` on the host arrays ``values`` and its other arguments, ``integers``; return
-    the results in the type of the real arguments.
+    """Run the kernel of the operator ``f``, a function of arrays, on the host arrays ``values`` and the integer
+    arguments ``integers``; return the results in the type of the real arguments.
     """
     return tuple(f(*merge_arguments(f.function, [np.asarray(v) for v in values], integers)))
 
@@ -208,8 +209,8 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
 
 
 def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers: Sequence[int]) -> Any:
-    """JAX rule for compilation: return the lowered operations of the operator ``f`` for its integer arguments
-    ``integers``: the compiled program, or a callback that runs its kernel on the host.
+    """JAX's rule for compilation: return the lowered operations that compute the operator ``f`` from ``values``: those
+    of its JAX program, or a callback that runs its kernel on the host. ``integers`` are its integer arguments.
 
     Raise `ArgumentError` if a kernel would run on another device (not ``is_host``). ``context`` is JAX's lowering
     context.
@@ -232,17 +233,17 @@ def _lower(jax: Any, is_host: bool, context: Any, *values: Any, f: Any, integers
 
 
 def _apply(jax: Any, f: Any, *values: Any) -> Any:
-    """Return the results of calling the operator ``f`` for ``values``, all arguments in order, arrays and integers: the
-    call of a JAX primitive, which JAX can trace.
+    """Call the operator ``f`` as a JAX primitive, so that JAX can trace the call, and return the results. ``values``
+    are all arguments in order, arrays and integers.
     """
     arrays = [v for p, v in enumerate(values) if p not in f.function.integers]
     return jax.primitive.bind(*arrays, f=f, integers=tuple(values[p] for p in sorted(f.function.integers)))
 
 
 def _jvp(jax: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
-    """JAX's rule for forward mode: return the results of the operator ``f`` for the arguments ``values``, and their
-    tangents. Raise `ArgumentError` for the tangent of an argument that is not in ``wrt``. ``integers`` are integer
-    arguments.
+    """JAX's rule for forward mode: return ``(results, tangents)`` of the operator ``f``, given its array arguments
+    ``values``, their ``tangents``, and its integer arguments ``integers``. Raise `ArgumentError` if an argument that is
+    not in ``wrt`` has a tangent.
     """
     results = jax.primitive.bind(*values, f=f, integers=integers)
     tangent_of = merge_arguments(
@@ -282,9 +283,11 @@ def _transpose(jax: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 
 
 def _batch(jax: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
-    """Apply the operator ``f`` along one axis of its arguments, as JAX's ``vmap`` requires. ``axes`` has the number of
-    this axis in each of ``values``; ``integers`` are the integer arguments. Return the results, and for each of them 0,
-    the number of its axis.
+    """JAX's rule for ``vmap``: apply the operator ``f`` to each entry along one axis of its array arguments ``values``.
+    ``axes`` has the number of this axis in each of them. Return the results, and the number of this axis in each
+    result, which is 0.
+
+    ``integers`` are the integer arguments.
     """
     arguments, axis_of = (
         merge_arguments(f.function, values, integers),

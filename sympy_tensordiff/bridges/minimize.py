@@ -120,8 +120,8 @@ class MinimizeProblem:
         return lambdify((*self._args, *more), outputs, **self._options)
 
     def _kernel(self, derivative: Callable[..., Any]) -> Any:
-        """Return the compiled function ``derivative(loss, variables)``, for instance the gradient. It is
-        compiled once.
+        """Return the compiled function that computes ``derivative(loss, variables)``, for instance the gradient. It is
+        compiled at the first call.
         """
         if derivative not in self._kernels:
             self._kernels[derivative] = self._compile(derivative(self._loss, self._variables))
@@ -173,8 +173,8 @@ class MinimizeProblem:
         return self._flat
 
     def _shapes_for_length(self, length: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the variables whose flat vector has this length. One size may be unknown; raise
-        `ArgumentError` if the length does not determine it.
+        """Return the shapes of the variables, given the ``length`` of the flat vector that contains them all. One size
+        may be unknown; raise `ArgumentError` if the length does not determine it.
         """
         extents = [[sympy.sympify(extent) for extent in getattr(v, "shape", ())] for v in self._variables]
         unknown = {s for shape in extents for e in shape for s in e.free_symbols if str(s) not in self._known_sizes}
@@ -253,8 +253,8 @@ def minimize_problem(
 
 
 def _known_sizes(loss: Any, args: tuple[Any, ...], values: list[Any]) -> dict[str, int]:
-    """Return the sizes in ``loss`` that ``values``, integers and arrays for the symbols ``args``, determine by their
-    shapes, as a dictionary by name; {} if some shape leaves two sizes open.
+    """Return the values of sizes in ``loss`` by their names, found from ``values``, the arrays and integers for the
+    symbols ``args``, and the shapes of these. Return {} if a shape has two unknown sizes.
     """
     try:
         checker = size_checker(args, [loss])

@@ -92,7 +92,9 @@ class BridgedFunction:
         return frozenset(self.args.index(variable) for variable in variables)
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
-        """Return the shapes of the results, given the shapes of arrays and the values of integers."""
+        """Return the shapes of the results. ``given`` has, for each argument, the shape of an array or the value of an
+        integer.
+        """
         program = self.operator.kernel.program
         for argument, shape in zip(program.arguments, given, strict=True):
             if argument.kind != "integer" and len(shape) != len(argument.shape):
@@ -110,8 +112,9 @@ class BridgedFunction:
 
 
 class _DerivableOperator:
-    """The base class of operators for other array libraries. Three kinds of operators are derived from one, and cached:
-    its pushforward (jvp), its pullback (vjp), and its application to batches.
+    """Base class of operators: functions of arrays that another array library (JAX, PyTorch) calls and differentiates.
+    From each operator, three kinds of operators can be derived, and are cached: its pushforward (jvp), its pullback
+    (vjp), and its application to batches.
 
     `path` has the steps from the operator of the function to this one.
     """
@@ -140,9 +143,8 @@ class _DerivableOperator:
         return self.derive(("batched", flags))
 
     def derive(self, step: Step) -> Any:
-        """Return the operator that results from this one by ``step``: the name of a method and its arguments, such as
-        ``("batched", flags)``. The first call creates it by the private method ``_batched``; later calls return the
-        same object.
+        """Return the operator that ``step`` derives from this one. A step is a tuple of the name of a derivation and
+        its arguments: ``("batched", flags)`` calls the method ``_batched`` with ``flags``. The result is cached.
         """
         if step not in self._derived:
             self._derived[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
@@ -151,8 +153,8 @@ class _DerivableOperator:
 
 
 class Operator(_DerivableOperator):
-    """A function of arrays that computes expressions, for use in another library, and the operators derived from it for
-    its derivatives.
+    """A function of arrays, for use in another library such as JAX, that computes ``outputs`` (expressions) from
+    ``args`` (symbols). The operators derived from it compute its derivatives.
 
     The arguments `args` begin with those of `function`, from which the operator is derived. ``kinds[n]`` says of which
     shape argument ``n`` is: that of argument ``k`` of the function, or ``~k`` for its result ``k``; ``output_kinds``
@@ -184,8 +186,8 @@ class Operator(_DerivableOperator):
             return tuple(self.kernel(*values))
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Compute the results for ``values`` by operations of an array library such as JAX, so that the library can
-        trace them. ``vmap`` is its function that applies another one to batches.
+        """Return the results for ``values``, computed by operations of an array library such as JAX, so that the
+        library can trace them. ``vmap``, a function of the library, is not used here, but in `Batched`.
         """
         with self._lock:
             kernel = self.kernel
@@ -200,8 +202,8 @@ class Operator(_DerivableOperator):
         return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]
 
     def unused_by_pullback(self, positions: Sequence[int]) -> tuple[int, ...]:
-        """Return the positions of arguments whose values the pullback does not need, since the outputs are linear in
-        them.
+        """Return the positions of the arguments whose values are not needed to compute the cotangents of the arguments
+        at ``positions``, because the outputs are linear in them.
         """
         return self.linear if set(positions) <= set(self.linear) else ()
 
@@ -268,8 +270,8 @@ class Batched(_DerivableOperator):
         return tuple(results)
 
     def trace(self, vmap: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results for a whole batch, with ``values`` as arguments: ``vmap``, a function of an array library,
-        maps the operator's computation over the batch axis.
+        """Return the results for a whole batch, computed by operations of an array library: its function ``vmap`` maps
+        the inner operator over the batch axis of the arguments ``values``.
         """
         integers = self.function.integers
         numbers = [value for position, value in enumerate(values) if position in integers]
@@ -330,8 +332,8 @@ class Batched(_DerivableOperator):
 def apply_pullback(
     apply: Callable[..., Any], operator: Any, values: Sequence[Any], positions: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the arguments ``values`` of ``operator``, given the ``cotangents`` of its results; None
-    for arguments that are not at ``positions``.
+    """Return the cotangents of those arguments of ``operator`` that are at ``positions``, given the ``cotangents`` of
+    its results; None for other arguments. ``values`` are all arguments. It is the backward rule of JAX and PyTorch.
 
     If all cotangents are None, so are all results. ``apply`` calls an operator.
     """
@@ -351,8 +353,8 @@ def apply_pullback(
 def apply_over_axis(
     apply: Callable[..., Any], to_front: Callable[..., Any], operator: Any, values: Sequence[Any], axes: Sequence[Any]
 ) -> Any:
-    """Return the results of ``operator`` applied to each entry along one axis of the arguments ``values``. The results
-    have this axis first.
+    """Return the results of ``operator`` mapped over one axis of its arguments ``values``, as ``vmap`` of JAX and
+    PyTorch needs it. In each result, this axis is the first one.
 
     ``axes`` has the number of the axis in each argument (None: no such axis). ``to_front(value, axis)`` moves an axis
     to the front, ``apply`` calls an operator.

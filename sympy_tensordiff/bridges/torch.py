@@ -28,7 +28,8 @@ from sympy_tensordiff.symbolic.expressions.call_errors import explained
 def torch_function(
     args: Any, expr: Any = None, wrt: Any = None, backend: str = "torch", **options: Any
 ) -> Callable[..., Any]:
-    """Return a function of PyTorch tensors that computes ``expr``, with its symbolic derivatives.
+    """Return a function of PyTorch tensors that computes ``expr`` from the values of ``args``. PyTorch can
+    differentiate it with respect to ``wrt``; the derivatives are found symbolically.
 
     ``torch_function(expr, wrt)`` is short for ``torch_function(wrt, expr, wrt)``: the arguments are the variables.
 
@@ -111,8 +112,8 @@ def torch_function(
 
 
 def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any]:
-    """Return a function of PyTorch tensors that PyTorch can compile, because its forward and backward passes are
-    PyTorch programs. ``torch`` is the PyTorch module.
+    """Return a function of PyTorch tensors that computes ``function`` by PyTorch operations, both the values and the
+    derivatives, so that ``torch.compile`` can compile it. ``torch`` is the PyTorch module.
     """
     operator, kernel = function.operator, function.operator.kernel
 
@@ -129,15 +130,15 @@ def _traced_function(torch: Any, function: BridgedFunction) -> Callable[..., Any
 
 
 def _autograd_of(torch: Any, operator: Any) -> Any:
-    """Return the autograd function of ``operator``, created once. Its forward and backward passes are PyTorch
-    operations, which PyTorch can compile. ``torch`` is the PyTorch module.
+    """Return the `torch.autograd.Function` of ``operator``, created at the first call. Its forward and backward passes
+    are PyTorch operations, so that PyTorch can compile them. ``torch`` is the PyTorch module.
     """
     if operator.autograd is not None:
         return operator.autograd
 
     def apply(derived: Any, *values: Any) -> Any:
-        """Call ``derived``, a PyTorch operator that computes a derivative or a batch of calls of ``operator``, with the
-        arguments ``values``, and return its results. PyTorch can differentiate them in turn.
+        """Call ``derived``, an operator derived from ``operator`` (a derivative, or its application to a batch), with
+        the arguments ``values``, and return the results. PyTorch can differentiate them again.
         """
         return _autograd_of(torch, derived).apply(*values)
 
@@ -186,7 +187,9 @@ def _autograd_of(torch: Any, operator: Any) -> Any:
 
 
 def key_of(function: Callable[..., Any]) -> str:
-    """Return the key of ``function`` in ``torch.ops.sympy_tensordiff.call``, for ``torch.library.opcheck``."""
+    """Return the text by which compiled code finds ``function``, a result of `torch_function` with kernels. Tests pass
+    it to ``torch.library.opcheck``, as an argument of the operator ``torch.ops.sympy_tensordiff.call``.
+    """
     return str(function.key)  # type: ignore[attr-defined]
 
 
@@ -228,7 +231,9 @@ def _to_integer(label: str, value: Any) -> int:
 
 @cache
 def _load() -> SimpleNamespace:
-    """Return the PyTorch operator and the autograd function that eager calls use, created once."""
+    """Create once and return the two objects by which PyTorch calls kernels: the custom operator ``op``, for
+    ``torch.compile``, and the autograd function ``OperatorCall``, for eager calls.
+    """
     torch = import_optional("torch", "PyTorch", "torch")
 
     op = _custom_op(torch)
@@ -240,7 +245,7 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def forward(operator: Any, *values: Any) -> Any:
-            """Compute the results of ``operator`` (autograd's forward pass)."""
+            """Return the results of ``operator`` for the arguments ``values`` (autograd's forward pass)."""
             return tuple(op(*_arrays_and_integers(torch, values), _operator_key(operator)))
 
         @staticmethod
@@ -286,8 +291,9 @@ def _saved_arguments(ctx: Any) -> list[Any]:
 
 
 def _vmap_operator(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
-    """Return ``(results, positions)`` for `torch.func.vmap`: the results of ``operator`` mapped over one axis of each
-    of its arguments ``values``, and the position of this axis in each result, 0. Raise `ArgumentError` for CUDA.
+    """Return ``(results, positions)``, as `torch.func.vmap` needs them: the results of ``operator`` mapped over one
+    axis of its arguments ``values``, and the position of this axis in each result, always 0. Raise `ArgumentError` for
+    the backend "cuda".
 
     ``axes`` has the position of the axis in each argument; ``apply`` calls the operator.
     """
@@ -306,7 +312,9 @@ def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], 
 
 
 def _operator_key(operator: Any) -> str:
-    """Return a name of an operator for storing with compiled code; it is also valid in other processes."""
+    """Return the text by which compiled code finds ``operator``, also in other processes: the key of its function, and
+    the steps that derive the operator from it.
+    """
     return json.dumps([operator.function.key, operator.path])
 
 
@@ -335,8 +343,8 @@ _functions: dict[str, BridgedFunction] = {}
 
 @cache
 def _operator_of_key(key: str) -> Any:
-    """Return the operator with the ``key``, JSON text of the name of a registered function and of the steps that derive
-    the operator from it, such as its derivative.
+    """Return the operator with the ``key`` that `_operator_key` has returned: JSON text of the key of a registered
+    function, and of the steps, such as a pullback, that derive the operator from it.
     """
     name, path = json.loads(key)
     operator: Any = _functions[name].operator

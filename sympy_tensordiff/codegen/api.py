@@ -18,13 +18,16 @@ from sympy_tensordiff.symbolic.expressions.call_errors import explained
 
 
 class BlockFunction(Protocol):
-    """The function that `lambdify` returns for the backends on Dask; see `DaskFunction`."""
+    """The interface of the functions that `lambdify` returns for the backends on Dask. Such a function evaluates an
+    expression block by block, and describes its plan, its costs and the entries that each block reads. `DaskFunction`
+    implements it.
+    """
 
     def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
 
     def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """Return the slices of the arguments that contain all entries which kernel number `kernel` reads to compute the
-        block `block`: a dictionary from arguments to tuples of slices, one for each axis.
+        """Return which part of each argument kernel number ``kernel`` reads to compute the block at position ``block``
+        of its result, at the given ``sizes``: a dictionary from arguments to tuples of slices, one for each axis.
         """
 
     def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
@@ -48,8 +51,8 @@ _distribution: list[Distribution] = []
 
 
 def register_distribution(function: Distribution) -> Distribution:
-    """Register the function that builds the callables for Dask, ``function(args, expr, blocks, memory, backend,
-    options)``. Return it, as a decorator does.
+    """Register ``function``, called as ``function(args, expr, blocks, memory, backend, options)``, as the one that
+    builds the results of `lambdify` for the backends on Dask. Return it, so that this is a decorator.
     """
     _distribution[:] = [function]
     return function

@@ -100,8 +100,8 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
     symbols: dict[Any, Any] = {}
 
     def symbol(variable: Any) -> Any:
-        """Return the SymPy expression for a variable of a cost polynomial: the value that the caller of the function
-        gave for it, else a symbol.
+        """Return the SymPy expression for a variable of a cost polynomial, which is a size: the number that the caller
+        of `cost` gave for it, else its symbol.
         """
         form = Affine.variable(variable)
         if variable not in symbols:
@@ -120,8 +120,8 @@ def cost(expr: Any, sizes: Mapping[Any, int] | None = None) -> ProgramCost:
 
 
 def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> graph_cost.Cost:
-    """Return the cost of evaluating ``exprs`` at the expected sizes ``hints``, including all time steps of the scans in
-    them. Scans with the same recurrence share their steps, whose cost is counted once.
+    """Return the cost of evaluating ``exprs`` at the expected sizes ``hints``, including all time steps of the scans
+    (loops over time) in them. Scans with the same recurrence run in one loop, whose cost is counted once.
     """
     recurrences: dict[Any, dict[Any, Any]] = {}
     roots, waiting = [*exprs], [*exprs]
@@ -142,8 +142,8 @@ def _with_scans(reader: Reader, exprs: Sequence[Any], hints: Hints | None) -> gr
 def _with_recurrence(
     reader: Reader, total: graph_cost.Cost, scans: Mapping[Any, Mapping[Any, Any]], hints: Hints | None
 ) -> graph_cost.Cost:
-    """Return ``total`` plus the cost of all time steps of one recurrence. ``scans`` has the scans with this recurrence;
-    each is mapped to a dictionary from its subexpressions that do not depend on the step to the variables that replace
+    """Return ``total``, a cost, plus the cost of all time steps of one recurrence. ``scans`` maps each scan with this
+    recurrence to a dictionary: from its subexpressions that do not depend on the time to the variables that replace
     them.
     """
     first = next(iter(scans))
@@ -175,7 +175,7 @@ def _with_recurrence(
 
 
 def _at_last_time(polynomial: Polynomial, time: int, length: Polynomial) -> Polynomial:
-    """Return a cost polynomial at the last time: ``length - 1`` in place of the variable `time`."""
+    """Return a cost ``polynomial`` at the last time step: its variable number `time` is replaced by ``length - 1``."""
     total = Polynomial()
     for monomial, coefficient in polynomial.terms.items():
         term = Polynomial({tuple([pair for pair in monomial if pair[0] != time]): coefficient})

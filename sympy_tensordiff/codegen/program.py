@@ -122,9 +122,8 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """The input of the compilation: the graph, the nodes to compute, the arguments, their names, and the options.
-    ``search`` is empty, except in a program that searches for bad indices: there it has the numbers of the failed index
-    checks.
+    """The input of the compilation: the graph, the nodes to compute, the arguments, their names, and the options. For a
+    program that searches for bad indices, ``search`` has the numbers of the failed index checks; otherwise it is empty.
     """
 
     graph: Graph
@@ -146,11 +145,11 @@ class Task:
 
 @no_collection()
 def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any) -> Program:
-    """Return the verified program that computes the expression (or nested tuple of expressions) ``expr`` from the
-    symbols ``args``.
+    """Return the verified program that computes ``expr``, an expression or a nested tuple of expressions, from the
+    symbols ``args``. ``given`` are fields of `Options`.
 
     With `search`, the numbers of data checks, the program instead finds the first position of bad data for each of
-    them. ``given`` are fields of `Options`.
+    them.
     """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -197,10 +196,10 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
-    """Return the program of ``exprs``, with the same symbols ``args`` and ``options``, built again for ``sizes`` at
-    which some axis is empty.
+    """Build the program of ``exprs`` again, with the same symbols ``args`` and ``options``, for ``sizes`` at which some
+    axis is empty. ``structure`` describes the nesting of its results.
 
-    ``structure`` is the nesting of its results. Pickles of compiled functions refer to this function.
+    Pickles of compiled functions refer to this function.
     """
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
@@ -217,8 +216,8 @@ def assemble(task: Task) -> Program:
 
 
 def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
-    """Return the program for ``simplified``, built with stored or recomputed values of expressions that several sums
-    share, whichever is best.
+    """Return the best program for ``simplified``: values that several sums share are stored in arrays or computed
+    again, whichever is better. Storing is tried only with ``shares_rows``.
 
     Up to three programs are built: they store all such values (if ``shares_rows``), only those that can be kept one row
     at a time, or none. The best has the fewest temporaries that grow larger than every array of the program that stores
@@ -397,7 +396,7 @@ def _assemble(
     domains: Mapping[Node, StorageCandidate] | None = None,
 ) -> _BuiltProgram:
     """Convert the `simplified` expressions to steps, and return the complete program, with run-time checks and masked
-    reads.
+    reads. ``shares_rows``, `only_rows` and `domains` control which shared values arrays store.
 
     ``shares_rows`` allows arrays for values that several sums need; with `only_rows`, loops read these arrays along
     their rows only. `domains` maps a value to the candidate for one array that stores it wherever the program needs it.

@@ -47,8 +47,8 @@ class Alternative:
 
 
 def _alternatives(function: CompiledFunction) -> Iterator[Alternative]:
-    """Yield the decisions about a function that `tune` may change to make it faster. Some of them do not change its
-    code; the caller drops those.
+    """Yield the changes that `tune` may try in order to make a function faster. Some of them do not change its code;
+    the caller drops those.
     """
     options = _recipe(function)[3]
     names = {
@@ -173,8 +173,8 @@ def _built(function: CompiledFunction, alternatives: Sequence[Alternative]) -> C
 
 
 def _chosen(function: CompiledFunction, gains: Mapping[str, float]) -> CompiledFunction:
-    """Return ``function`` rebuilt with the alternatives, such as the use of several cores, whose names are in
-    ``gains``, the choice of an earlier call of `tune`; ``function`` itself if there are none.
+    """Return ``function`` rebuilt with the alternatives named in ``gains``, such as the use of several cores, which an
+    earlier call of `tune` chose; ``function`` itself if there are none.
     """
     chosen = [one for one in _alternatives(function) if one.name in gains]
     return _built(function, chosen) if chosen else function
@@ -226,8 +226,8 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 def _key(function: CompiledFunction, arrays: Sequence[Any], sizes: Mapping[str, int]) -> str:
-    """Return the file name under which the choice for a function, a processor, sizes and the number type of ``arrays``
-    is stored.
+    """Return the name of the file that stores which alternatives `tune` chose for ``function`` on this processor, at
+    these ``sizes`` and with the number type of ``arrays``.
     """
     dtype = "float32" if all(np.asarray(a).dtype != np.float64 for a in arrays) else "float64"
     text = (
@@ -237,8 +237,8 @@ def _key(function: CompiledFunction, arrays: Sequence[Any], sizes: Mapping[str, 
 
 
 def _read(key: str) -> dict[str, float] | None:
-    """Return the choice in the file ``key`` of the cache folder, a dictionary from names of alternatives to their
-    gains; None if the cache is off or has no valid file of this name.
+    """Return the alternatives that an earlier call of `tune` chose, from the file ``key`` of the cache folder: a
+    dictionary from their names to their gains. None if the cache is off or has no valid file of this name.
     """
     if is_off():
         return None

@@ -28,8 +28,8 @@ KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
 
 
 class Decomposition(NamedTuple):
-    """A scalar written as a ``function`` of symbols, which replace its parts. ``affine`` maps symbols to affine
-    expressions, the largest ones in the scalar; ``inner`` maps the other symbols to the other parts.
+    """A scalar as a ``function`` of symbols, such as ``exp(t)`` for ``exp(2*x + y)``, and the expressions that the
+    symbols stand for: ``affine`` has the symbols of affine expressions, ``inner`` those of all others.
     """
 
     function: Expr
@@ -43,8 +43,8 @@ class Decomposition(NamedTuple):
 
 
 class _PartSymbols(NamedTuple):
-    """The symbols of one decomposition of a scalar, in which each symbol replaces a subexpression. ``affine`` and
-    ``inner`` map symbols to subexpressions, ``symbols`` maps subexpressions to symbols.
+    """A table of the symbols that replace subexpressions while one scalar is decomposed. ``affine`` and ``inner`` map
+    symbols to subexpressions (affine ones and others), ``symbols`` maps subexpressions to symbols.
     """
 
     affine: dict[Expr, Expr]
@@ -52,8 +52,8 @@ class _PartSymbols(NamedTuple):
     symbols: dict[Expr, Expr]
 
     def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-        """Return the symbol that replaces the subexpression ``node``; create it, with the name ``name``, and record it
-        in ``kind`` at the first use. ``kind`` is the dictionary of affine parts or that of inner parts.
+        """Return the symbol that replaces the subexpression ``node``. At the first use, create it with the name
+        ``name`` and record it in ``kind``, which is ``self.affine`` or ``self.inner``.
         """
         if node not in self.symbols:
             self.symbols[node] = Dummy(name, real=True)
@@ -122,8 +122,9 @@ class Variables:
     def decompose(
         self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
     ) -> Decomposition:
-        """Return ``scalar`` as a function of symbols for its largest affine parts and for other scalars in it:
-        ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x + y``.
+        """Write ``scalar`` as a function of symbols: ``exp(2*x + y)`` as ``exp(t)`` with ``t = 2*x + y``. The symbols
+        stand for its largest affine parts, and for parts that are not decomposed: those in ``opaque``, and functions
+        that are not in ``through``.
 
         An affine part is as large as possible, without its numbers; with ``finest``, each of its terms has a symbol of
         its own. Functions that are not in ``through``, and the scalars in ``opaque``, are replaced by a symbol as a
@@ -178,8 +179,8 @@ class Variables:
 
 
 def _powers_of_absolute_values(product: Expr, replaced: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return ``{a**2: t**2}`` if ``product`` contains ``a**2*Abs(a)``, SymPy's form of ``Abs(a)**3``, and ``replaced``
-    maps ``Abs(a)`` to the symbol t; else {}.
+    """Return ``{a**2: t**2}`` if ``product`` contains ``a**2*Abs(a)``, and ``replaced`` maps ``Abs(a)`` to the symbol
+    t; else {}. SymPy writes ``Abs(a)**3`` in this form; the replacement makes it ``t**3``.
     """
     if not isinstance(product, sympy.Mul):
         return {}

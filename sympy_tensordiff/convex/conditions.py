@@ -81,8 +81,8 @@ class ProofTerm(NamedTuple):
 
 
 def require(condition: str, holds: bool, text: str, *values: Any) -> None:
-    """Raise `SignUnknown` unless ``holds``. The message is ``text``, with ``values`` inserted, and the description of
-    ``condition``.
+    """Raise `SignUnknown` unless ``holds``. Its message is ``text``, with ``values`` inserted, and the description of
+    the side condition with the key ``condition`` in `CONDITIONS`.
     """
     if not holds:
         raise SignUnknown(text + ": {}", *values, CONDITIONS[condition])
@@ -91,9 +91,8 @@ def require(condition: str, holds: bool, text: str, *values: Any) -> None:
 def enter_domain(
     signs: Signs, outer: Decomposition, ranges: Mapping[Expr, Interval], is_concave: Callable[[Expr], bool]
 ) -> None:
-    """Declare the ``ranges`` of symbols in ``signs``, and raise `SignUnknown` unless the function in ``outer``, of
-    these symbols, is proved to be defined there. ``is_concave`` says whether a scalar is proved to be concave; this
-    narrows its range.
+    """Declare in ``signs`` the ``ranges`` of the symbols in the function of ``outer``, and raise `SignUnknown` unless
+    the function is proved to be defined there. ``is_concave(scalar)`` says whether a scalar is proved to be concave.
 
     The range of a symbol whose scalar is concave is first narrowed to where logarithms and roots of it are defined.
 
@@ -111,8 +110,9 @@ def enter_domain(
 
 
 def _narrow_to_domains(signs: Signs, outer: Decomposition, is_concave: Callable[[Expr], bool]) -> set[Expr]:
-    """Narrow the range of a symbol p in ``signs`` if the function of ``outer`` contains ``log(a*p + b)`` or a root of
-    ``a*p + b``, to the numbers for which it is defined. Return the logarithms and roots that were used.
+    """Restrict the ranges in ``signs`` to numbers for which the function of ``outer`` is defined: if it contains
+    ``log(a*p + b)`` or a root of ``a*p + b`` for a symbol p, to those with ``a*p + b > 0``. Return the logarithms and
+    roots that were used.
 
     ``is_concave`` must prove ``a*p`` concave.
 
@@ -149,8 +149,9 @@ def require_values(
     closed: Mapping[Expr, Expr] | None = None,
     domain_nodes: Collection[Expr] = (),
 ) -> None:
-    """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` that contains a symbol of ``parts``
-    is proved to be defined in the declared ranges. ``parts`` maps each symbol to the expression it stands for.
+    """Raise `SignUnknown` unless each logarithm, root and quotient in ``function`` is proved to be defined in the
+    declared ranges. Nodes without a symbol of ``parts`` and those in ``domain_nodes`` are not checked. ``parts`` maps
+    each symbol to the expression it stands for.
 
     `closed` maps a symbol to another one whose declared range contains its ends, too.
 

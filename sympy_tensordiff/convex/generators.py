@@ -236,8 +236,8 @@ class Generators:
         return all(self.of(high - low) in (">", ">=", "0") for _, low, high in limits)
 
     def _form_of_power(self, node: Expr) -> Expr:
-        """Return the form of a power. For a symbolic or fractional exponent, it is made of root generators: symbols
-        that stand for roots such as ``x**(1/2)``.
+        """Return a power as a rational function of generators. If its exponent is fractional or symbolic, they stand
+        for roots such as ``x**(1/2)`` and powers such as ``x**a``.
         """
         base, exponent = self._forms[node.base], node.exp
         if exponent.is_Integer:
@@ -316,8 +316,8 @@ class Generators:
         return Interval(S.Zero, S.One) if sign == "<" else POSITIVE
 
     def _form_of_logarithm(self, argument: Expr) -> Expr:
-        """Return ``log(argument)`` as a sum of generators (symbols that stand for logarithms), one for each factor of a
-        monomial.
+        """Return ``log(argument)`` in terms of generators (symbols that stand for logarithms): for a product of
+        positive factors as the sum of their logarithms, for ``exp(x)`` as ``x``.
         """
         parts = _monomial_factors(argument)
         if parts is not None and len(parts) > 1 and all(self.sign_of(g) == ">" for g, _ in parts):
@@ -347,7 +347,7 @@ def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
 
 def _monomial_factors(form: Expr) -> list[tuple[Expr, Expr]] | None:
     """Return the factors of ``form`` as pairs ``(base, exponent)``, with exponent 1 for a factor that is not a power.
-    None if there is only one factor and its base is neither a symbol nor a rational number.
+    None for a single factor, such as a sum, that is no power of a symbol or of a rational number.
     """
     parts = [(f.base, f.exp) if isinstance(f, sympy.Pow) else (f, S.One) for f in sympy.Mul.make_args(form)]
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None

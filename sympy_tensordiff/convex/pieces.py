@@ -21,8 +21,9 @@ PIECEWISE_FUNCTIONS = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprC
 
 
 class _Piece(NamedTuple):
-    """An interval from ``low`` to ``high`` (None: unbounded) on which a piecewise function is smooth. ``point`` is a
-    general point in it, an expression in the symbol ``parameter``: signs proved there hold in the whole interval.
+    """An interval from ``low`` to ``high`` (None: unbounded) on which a piecewise function is smooth. ``point`` is an
+    expression in the symbol ``parameter`` that stands for any point inside, so that a sign proved at ``point`` holds in
+    the whole interval.
     """
 
     low: Expr | None
@@ -40,7 +41,8 @@ def terms_of_pieces(
     curvature: int,
 ) -> list[ProofTerm]:
     """Return the terms of a proof that ``scalar``, a piecewise function of one inner scalar, is convex (``curvature``
-    1) or concave (-1). Raise `SignUnknown` if there is no proof.
+    1) or concave (-1). Raise `SignUnknown` if there is no proof. ``slope`` computes directional derivatives, ``terms``
+    the proof terms of the inner scalar.
 
     Law: the function is convex if each piece is, and if neighbouring pieces have equal values where they meet and
     slopes that increase. An inner scalar needs slopes of one sign as well.
@@ -75,8 +77,8 @@ def _terms_of_decomposition(
     outer: Decomposition,
     curvature: int,
 ) -> list[ProofTerm]:
-    """Return the proof terms that a piecewise function of one scalar, the decomposition ``outer``, is convex
-    (``curvature`` 1) or concave (-1). Raise `SignUnknown` if this is not proved.
+    """Return the terms of a proof that a piecewise function of one scalar, given as the decomposition ``outer``, is
+    convex (``curvature`` 1) or concave (-1). Raise `SignUnknown` if there is no proof.
 
     ``slope(scalar)`` is a directional derivative, ``terms(scalar, curvature)`` the proof terms of an inner scalar.
     """
@@ -151,8 +153,9 @@ def _piecewise_over_intervals(values: list[Expr], symbol: Expr, intervals: list[
 
 
 def _absorb_factor(signs: Signs, outer: Decomposition, symbol: Expr, part: Expr) -> tuple[Decomposition, Expr]:
-    """Return ``(decomposition, c*part)`` if the function in ``outer`` depends on ``part`` only by ``c*part``, for a
-    factor c of unknown sign: a new function of this argument. Else return ``(outer, part)``.
+    """Replace the argument ``part`` of the function in ``outer`` by ``c*part``, if a condition compares ``c*part`` for
+    a factor c of unknown sign, and ``part`` occurs only in this product. Return ``(decomposition, c*part)``, or
+    ``(outer, part)`` if there is no factor c.
 
     ``symbol`` represents ``part`` in the function.
     """

@@ -23,8 +23,9 @@ from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInver
 
 
 def directional_derivative(directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Callable[[Expr], Expr]:
-    """Return a function from a scalar to its derivative along ``directions`` (from variables to directions), one-sided
-    at a kink. ``matrices`` maps each symbol that stands for ``log(det(M))`` to ``M``.
+    """Return a function that maps a scalar to its derivative along ``directions``, a dictionary from variables to their
+    directions. ``matrices`` maps each symbol that stands for ``log(det(M))`` to ``M``. At a kink, the derivative is
+    one-sided.
 
     The symbol of a log-determinant has the derivative ``trace(inv(S)*V)``.
 
@@ -54,8 +55,9 @@ def _matrix_entry_derivative(matrix: Any, directions: Mapping[Any, Any], row: Ex
 
 
 def active_argument_value(node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
-    """Return an expression with the value ``value(a)``, where ``a`` is the argument that attains the maximum or minimum
-    ``node``. If several arguments attain it, their values are added.
+    """Return an expression that equals ``value(a)`` for the argument ``a`` at which the maximum or minimum ``node`` is
+    attained: if ``value`` is a derivative, that is the derivative of ``node``. If several arguments attain it, their
+    values are added.
 
     It is the sum, over all arguments, of a `Piecewise` that is ``value(a)`` where ``a`` attains the extremum, else 0.
     """
@@ -76,8 +78,8 @@ MAX_SUMMED_INDICES = 8
 
 
 class GramForm(NamedTuple):
-    """A second derivative that is visibly nonnegative, because it is ``2*sum(weight*square)``, or ``r' M r`` with a
-    positive definite matrix M.
+    """A second derivative, written so that its sign is visible: as ``2*sum(weight*square)``, or as ``r' M r`` with a
+    matrix M. It is nonnegative if the weight is, and M is positive definite.
     """
 
     weight: Expr
@@ -95,8 +97,9 @@ class SummedProduct(NamedTuple):
 
 
 def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr) -> GramForm | None:
-    """Return the second derivative of ``scalar``, a sum of products, along ``directions`` in a visibly nonnegative form
-    (`GramForm`), such as ``2*sum(w*B**2)`` for ``sum(w*B*B')``.
+    """Return the second derivative of ``scalar``, a sum of products, along ``directions`` as a `GramForm`, so that its
+    sign is visible: for ``sum(w*B*B')``, where an exchange of indices maps B to B', as ``2*sum(w*D**2)`` with the
+    derivative D of B.
 
     None unless the product is invariant under some exchange of indices.
 
@@ -135,8 +138,9 @@ def gram_form(variables: Variables, directions: Mapping[Any, Any], scalar: Expr)
 def _candidate_forms(
     limits: Any, start: Any, ends: Sequence[Expr], rest: Sequence[Expr], cores: Sequence[Expr], directions: Any
 ) -> Iterator[GramForm]:
-    """Yield visibly nonnegative formulas (`GramForm`) of the second derivative, along ``directions``, of a product
-    summed over ``limits``. There is one for each suitable exchange of indices that leaves the product unchanged.
+    """Yield formulas of the second derivative, along ``directions``, of a product summed over ``limits``, which show
+    its sign (`GramForm`). There is one for each exchange of indices that leaves the product unchanged and splits it in
+    two halves.
 
     The exchanges extend ``start``. The factors of the product are the variables ``ends``, at most one entry of an
     inverse (``cores``), and others (``rest``).
@@ -222,8 +226,8 @@ def _is_same_variable(ends: Sequence[Expr]) -> bool:
 def _unify_indices(
     left: Sequence[tuple[Expr, ...]], right: Sequence[tuple[Expr, ...]], bound: Sequence[Expr], start: Any = None
 ) -> dict[Expr, Expr] | None:
-    """Return an exchange of indices, such as ``{i: j, j: i}``, that maps the indices ``left`` to ``right`` and back,
-    and extends the exchange ``start``; None if there is none. Only the indices in ``bound`` may change.
+    """Return the exchange of indices, such as ``{i: j, j: i}``, that maps the index tuples ``left`` to ``right`` and
+    back; None if there is none. It contains the pairs in ``start``, and changes only indices in ``bound``.
     """
     exchange: dict[Expr, Expr] = dict(start or {})
     for a, b in zip(sum(left, ()), sum(right, ()), strict=True):
@@ -236,8 +240,8 @@ def _unify_indices(
 
 
 def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield the ways to exchange ``bound`` indices that contain the exchange ``start`` and map one of the two entries
-    ``ends`` to the other, as i <-> j maps ``x[i]`` to ``x[j]``.
+    """Yield the exchanges of ``bound`` indices that map one of the two entries ``ends`` to the other, as the exchange
+    of i and j maps ``x[i]`` to ``x[j]``. Each contains the pairs in ``start``.
 
     For an entry of a symmetric matrix, both orders of its indices are tried.
     """
@@ -272,9 +276,9 @@ def _is_invariant(factors: Sequence[Expr], exchange: Mapping[Expr, Expr]) -> boo
 
 
 class _HalvedProduct(NamedTuple):
-    """A sum of products ``weight*half*half'*links``, where an exchange of indices maps ``half`` to ``half'``, and
-    ``links`` are entries ``M[i, i']`` of matrices. It is a sum of squares if there are no links, else a quadratic form
-    in ``M``.
+    """A sum of products ``weight*half*half'*links``: an exchange of indices maps ``half`` to ``half'``, and ``links``
+    are matrix entries ``M[i, i']`` with an index of each half. Without links it is a sum of squares, else a quadratic
+    form with the matrix ``M``.
     """
 
     fixed_limits: tuple[Any, ...]
@@ -285,8 +289,8 @@ class _HalvedProduct(NamedTuple):
 
 
 def _split_in_halves(limits: Any, exchange: Any, ends: Any, rest: Any, cores: Any) -> _HalvedProduct | None:
-    """Split a summed product such as ``x[i]*M[i, j]*x[j]`` into two halves that become each other if the indices are
-    mapped by ``exchange``, and entries that link them. None if there are no such halves.
+    """Split the factors of a summed product such as ``x[i]*M[i, j]*x[j]`` in two halves that ``exchange`` maps to each
+    other, here ``x[i]`` and ``x[j]``, and entries that link them, here ``M[i, j]``. None if there are no such halves.
 
     ``limits`` are the ranges of its indices; ``ends``, ``rest`` and ``cores`` its factors.
     """
@@ -328,8 +332,8 @@ def _links_both_ends(factor: Expr, exchange: Mapping[Expr, Expr]) -> bool:
 def _form_of_halves(
     found: _HalvedProduct, exchange: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]
 ) -> GramForm:
-    """Return the second derivative of the product ``found`` along ``directions`` as a `GramForm`, a formula that is
-    visibly not negative.
+    """Return the second derivative of the product ``found`` along ``directions`` as a `GramForm`, a formula that shows
+    its sign.
 
     ``found`` is a sum of products ``weight*half*half'*links``, where the two halves differ only in indices that
     ``exchange`` swaps. ``cores`` has the entry of an inverse among the factors, if any.
@@ -405,8 +409,8 @@ def _differentiate_factor(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
 
 
 def _matrix_residual(inverse: Any, directions: Mapping[Any, Any], a: Expr) -> Expr:
-    """Return ``r' inv(S) r`` for the vector ``r``, the column with the number ``a`` of ``V inv(S)``. ``inverse`` is
-    ``inv(S)``, and V is the derivative of the matrix S along ``directions``.
+    """Return ``r' inv(S) r``, half of the second derivative of ``inv(S)[a, a]``, where ``r`` is column ``a`` of
+    ``V inv(S)``. ``inverse`` is ``inv(S)``, and V is the derivative of the matrix S along ``directions``.
     """
     p, q, s = (Dummy(name, integer=True) for name in "pqs")
     size = inverse.shape[0]

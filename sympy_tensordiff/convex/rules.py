@@ -55,8 +55,8 @@ class ConvexityRules:
         self._memo: dict[tuple[Expr, int], list[ProofTerm] | SignUnknown] = {}
 
     def terms(self, scalar: Expr, curvature: int) -> list[ProofTerm]:
-        """Return nonnegative terms that add up to the second derivative of ``scalar``, times ``curvature`` (1: convex,
-        -1: concave). Raise `SignUnknown` if no rule proves one.
+        """Return nonnegative terms whose sum is the second derivative of ``scalar``, times ``curvature`` (1: convex,
+        -1: concave). Raise `SignUnknown` if no rule finds them.
         """
         if (scalar, curvature) not in self._memo:
             try:
@@ -94,7 +94,7 @@ class ConvexityRules:
         self, rules: Iterable[Callable[[Expr, int], list[ProofTerm]]], scalar: Expr, curvature: int
     ) -> list[ProofTerm]:
         """Return the proof terms of the first of ``rules`` that proves ``scalar`` convex (``curvature`` 1) or concave
-        (-1). If none does, raise `SignUnknown` with the reason of the last rule that is for such scalars.
+        (-1). If none does, raise `SignUnknown` with the reason of the last rule that applies to the form of ``scalar``.
         """
         reason = SignUnknown("{} has no rule", scalar)
         for rule in rules:
@@ -193,8 +193,9 @@ class ConvexityRules:
             return self._cauchy_schwarz(second, symbols, slopes, outer)
 
     def _enter_domain(self, outer: Decomposition) -> None:
-        """Declare the ranges of the arguments of the function ``outer`` in ``self.signs``, for proofs of signs. An
-        argument of unknown range counts as >= 0 if its terms show a nonnegative quadratic form.
+        """Declare the ranges of the arguments of the function ``outer`` in ``self.signs``, so that signs can be proved.
+        An argument of unknown range counts as >= 0 if it is a nonnegative quadratic form. Raise `SignUnknown` unless
+        the function is proved to be defined there.
         """
         ranges = {}
         for symbol, node in outer.parts.items():
@@ -230,10 +231,9 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return proof terms that write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of
-        squares, found by pivoting. Raise `SignUnknown` if a pivot may be negative.
-
-        Row k of G belongs to the part of ``outer`` that ``symbols[k]`` replaces.
+        """Return proof terms that write ``d' G d``, with the symmetric ``matrix`` G, as a sum of squares, found by
+        pivoting. Raise `SignUnknown` if a pivot may be negative. Row k of G belongs to ``symbols[k]``, which stands for
+        a part in ``outer``.
 
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.
@@ -273,9 +273,9 @@ class ConvexityRules:
     def _cauchy_schwarz(
         self, second: Any, symbols: Sequence[Expr], slopes: Any, outer: Decomposition
     ) -> list[ProofTerm]:
-        """Return proof terms, by the Cauchy-Schwarz inequality, for ``outer``, a function ``g`` of sums ``s =
-        sum(h(x))``: the curvature of ``h`` makes up for negative diagonal entries in ``second``, the second derivatives
-        of ``g``.
+        """Return proof terms for a function ``g`` of sums ``s = sum(h(x))``, given as ``outer``, although its second
+        derivatives ``second`` may be negative on the diagonal: by the Cauchy-Schwarz inequality, the curvature of ``h``
+        makes up for that.
 
         ``slopes`` are its first derivatives with respect to ``symbols``.
 
@@ -327,8 +327,8 @@ class ConvexityRules:
         return terms + self._sum_of_squares(matrix, symbols, outer)
 
     def _bound(self, node: Expr, symbol: Expr) -> CauchySchwarzBound | None:
-        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` represents: it bounds the square of the
-        sum's slope by its second derivative. None if no bound is found.
+        """Return a Cauchy-Schwarz bound for the sum ``node``, which ``symbol`` represents: an upper bound of its
+        squared slope by a multiple of its second derivative. None if no bound is found.
 
         The bound follows from a visibly nonnegative second derivative, or from the summand as a function of one scalar.
         """
@@ -435,8 +435,8 @@ MAX_EXACT_OPERATIONS = 25
 
 
 class CauchySchwarzBound(NamedTuple):
-    """The Cauchy-Schwarz bound ``(sum(h'*z))**2 <= sum(h''*z**2) * ratio`` for a function h of one variable with the
-    derivatives h' and h''. ``sign`` is the sign of h''.
+    """The Cauchy-Schwarz bound ``(sum(h'*z))**2 <= ratio*sum(h''*z**2)`` for a sum of values of a function h: it bounds
+    the squared slope of the sum in the direction z by its second derivative. ``sign`` is the sign of h''.
 
     ``curvature`` is ``h''``; for a quadratic form it is ``sum(h''*z**2)``, and ``summand`` is None.
     """
@@ -459,10 +459,9 @@ def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | No
 
 
 def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -> CauchySchwarzBound | None:
-    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``; None if ``h''`` is 0 or its sign is not
-    known. Raise `SignUnknown` if the ratio ``sum(h'**2/h'')`` has no suitable form.
-
-    ``symbol`` represents the sum in a larger formula; ``outer`` has the function h and its argument a.
+    """Return the Cauchy-Schwarz bound for the sum ``node`` of values ``h(a)``, which ``symbol`` represents; ``outer``
+    has the function h and its argument a. None if ``h''`` is 0 or its sign is not known. Raise `SignUnknown` if the
+    ratio ``sum(h'**2/h'')`` has no suitable form.
 
     The ratio is ``sum(h'**2/h'')``, written as a multiple of the sum plus a constant; if that is not possible, the sum
     itself where it is larger. A sum that is 0 inside the domain is least there (``h = h' = 0``): the bound then holds
@@ -489,8 +488,8 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, outer: Decomposition) -
 def _exact_ratio(
     signs: Signs, h: Expr, first: Expr, second: Expr, part: Expr, indices: set[Any], count: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Return ``(c, d)`` such that ``h'**2/h'' == c*h + d``, for the derivatives ``first`` (h') and ``second`` (h'') of
-    h with respect to ``part``; None if there are none.
+    """Return coefficients ``(c, d)`` with ``h'**2/h'' == c*h + d``, so that the sum of these ratios follows from the
+    sum of h; None if there are none. ``first`` is h' and ``second`` is h'', the derivatives with respect to ``part``.
 
     c and d must be independent of ``part`` and ``indices``, and d must be 0 if ``count``, the number of summands,
     depends on ``indices``. None, too, if ``second`` has too many operations.

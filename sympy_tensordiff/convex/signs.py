@@ -223,8 +223,8 @@ class Signs(Generators):
         return None
 
     def _sign_by_derivative(self, factor: Expr) -> str | None:
-        """Return the sign of ``factor``, as proved by a symbol in it: from the value of ``factor`` at one end of the
-        symbol's range and the sign of its derivative in the range. None if no symbol gives a proof.
+        """Return the sign of ``factor``, if its value at an end of the range of one of its symbols, and the sign of its
+        derivative with respect to this symbol, prove it; else None.
         """
         if (
             self._depth == MAX_DERIVATIVES
@@ -241,8 +241,9 @@ class Signs(Generators):
         return sign
 
     def _sign_from_end_points(self, factor: Expr, g: Expr) -> str | None:
-        """Return the sign of ``factor``, such as ">=", if its value at one point and its slope prove it: a function
-        that is positive at 0 and grows stays positive. Return None without such a proof.
+        """Return the sign of ``factor``, such as ">=", if its value at one point and its slope in ``g`` prove it: if it
+        is positive at the lower end of the range of ``g`` and grows with ``g``, it is positive. Return None without a
+        proof.
 
         The slope is that with respect to the symbol ``g``, and the point is 0 or an end of its range.
         """

@@ -112,7 +112,9 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
 
 
 def _tangents_with_scans(values: Sequence[Any], variables: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-    """Return the tangents (jvp) of `values`, which contain scans, for the `directions` of `variables`."""
+    """Return the tangents (jvp) of `values`, which contain scans (loops over time), if `variables` change in these
+    `directions`.
+    """
     values = [in_full(value) for value in values]
     first, *others = values
     work = Differentiation(first, *others, *directions, by=variables, scans=True)
@@ -130,7 +132,9 @@ def _tangents_with_scans(values: Sequence[Any], variables: Sequence[Any], direct
 
 
 def _pullbacks_with_scans(value: Any, cotangent: Any, variables: Sequence[Any]) -> list[Any]:
-    """Return the pullbacks (vjp) of `cotangent` through `value`, which contains scans, one per variable."""
+    """Return the pullbacks (vjp) of `cotangent` through `value`, which contains scans (loops over time): one for each
+    variable.
+    """
     if variables and all(isinstance(v, NamedTensor) for v in variables):  # by the names: their definitions are not read
         own = {v: TensorSymbol(v.name, v.shape) for v in variables}
         parts = _pullbacks(value.xreplace(own), tuple(own.values()), cotangent.xreplace(own), value)
@@ -497,15 +501,16 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
 
 
 def _lifted_variable(value: Any, wrt: Any) -> Any:
-    """Return the variable `wrt` converted from SymPy's notation; a `NamedTensor` is unchanged."""
+    """Return `wrt`, a variable of the expression `value`, converted from SymPy's notation; a `NamedTensor` is
+    unchanged.
+    """
     return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
 
 
 def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
     """Return the derivatives `parts`, one per variable, in the form of `wrt`: a tuple if `wrt` is one, else a single
-    derivative.
-
-    It is a SymPy matrix if the variable and all of `given`, the user's other arguments, are in SymPy's notation.
+    derivative. They are SymPy matrices if the variables and `given`, the user's other arguments, are in SymPy's
+    notation.
     """
     pairs = zip(parts, _several(wrt), strict=True)
     found = (in_matrices(part, v, *given) if isinstance(v, sympy.MatrixSymbol) else part for part, v in pairs)
@@ -542,10 +547,9 @@ def _variables_and_vectors(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any
 
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
-    """Return the `Differentiation` (the graph and the known constraints) of the scalar `s` with respect to the
-    variables `by`. Raise `ShapeError` with ``name``, the name of the public function, if `s` is a tensor.
-
-    `also` are further inputs, such as a direction.
+    """Return the `Differentiation` (graph and known constraints) of the scalar `s` with respect to the variables `by`.
+    `also` are further inputs, such as a direction. Raise `ShapeError` with ``name``, the name of the public function,
+    if `s` is a tensor.
     """
     value = as_scalar(s, "the expression")
     if shape := getattr(value, "shape", ()):

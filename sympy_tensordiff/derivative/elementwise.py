@@ -219,8 +219,8 @@ class Differentiation:
         return TensorSweep(self.graph, leaves, self.sizes(), self.axes)
 
     def pushforward(self, leaves: Sequence[Node], directions: Sequence[Node]) -> Node:
-        """Return the tangent (jvp) of the expression when each of `leaves` moves in its direction in `directions`. A
-        leaf that occurs twice moves by the sum.
+        """Return the tangent (jvp) of the expression if each of `leaves` moves in the direction at the same position of
+        `directions`. A leaf that is given twice moves in the sum of both directions.
         """
         tangents: dict[Node, list[Node]] = {}
         for leaf, tangent in zip(leaves, directions, strict=True):
@@ -295,8 +295,8 @@ class Differentiation:
         return self.jacobians_with_pullbacks(leaves)[0]
 
     def jacobians_with_pullbacks(self, leaves: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
-        """Return the Jacobians with respect to `leaves`, and a map from each intermediate node of the sweep to the
-        Jacobian with respect to it.
+        """Return the Jacobians with respect to `leaves`, and a dictionary from the nodes that the sweep visits to the
+        Jacobians with respect to them (in index notation, of `leaves` only).
         """
         if not self.is_whole:
             results = [self.entrywise_jacobian(leaf) for leaf in leaves]

@@ -50,8 +50,9 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 
 def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
-    """Return the Hessian-vector product (hvp), one simplified tensor for each variable in `leaves`: the derivatives of
-    `gradients` in the direction ``work.inputs``. Both lists have one tensor for each variable.
+    """Return the Hessian-vector product (hvp) of a scalar, as one simplified tensor for each variable in `leaves`. It
+    is the derivative of `gradients`, the scalar's derivatives by these variables, in the direction of the vectors
+    ``work.inputs``.
 
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.
@@ -66,15 +67,15 @@ def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves
 
 
 def _forward(work: Differentiation, leaf: Node) -> list[Node]:
-    """Return the simplified Jacobian with respect to `leaf` by forward mode, as the only node of a list. ``work`` has
-    the graph and the function.
+    """Return the simplified Jacobian of the expression of `work` with respect to `leaf`, computed by forward mode, as a
+    list of one node.
     """
     return [work.simplified(work.forward_jacobian(leaf))]
 
 
 def _less_work(work: Differentiation, preferred: list[Node], other: list[Node]) -> list[Node]:
-    """Return the cheaper of `preferred` and `other`, two lists of nodes that compute the same values. Operations that
-    grow more slowly with the sizes are cheaper, then storage that does.
+    """Return the cheaper of `preferred` and `other`, two lists of nodes that compute the same values: the one whose
+    number of operations grows more slowly with the sizes or, if both grow alike, the one whose storage does.
 
     If both grow alike, return `other` if it takes at most as many operations, or at most ``MARGIN`` times as many
     unless its written form is shorter; else `preferred`. ``work`` has the graph of the nodes.

@@ -75,9 +75,10 @@ def leave_one_out(
     tree: ProductTree, cotangent: Operand, outer: Sequence[Label], contract: Contract
 ) -> Iterator[tuple[ProductTree, Node]]:
     """Yield ``(leaf, cotangent)`` for each operand ``leaf`` of the product `tree` that depends on a variable: its
-    cotangent is `cotangent`, that of the whole product, times all other operands.
+    cotangent is `cotangent`, that of the whole product, times all other operands. ``contract`` multiplies operands;
+    ``outer`` are the labels of the leading axes of all cotangents.
 
-    ``contract`` multiplies operands; partial products are shared. `outer` are the leading labels of all cotangents.
+    Partial products are shared.
 
     `cotangent` is that of the whole product, a pair of node and labels; `outer` are its axes that belong to the
     differentiated expression.
@@ -98,8 +99,9 @@ def leave_one_out(
 
 
 def directional(graph: Graph, tree: ProductTree, tangents: Sequence[Operand | None], outer: Sequence[Label]) -> Node:
-    """Return the tangent of the product `tree` by the product rule: the sum of products in which one operand is
-    replaced by its tangent.
+    """Return the tangent of the product `tree` by the product rule: the sum of the products in which one operand is
+    replaced by its tangent. ``tangents`` has the tangent of each operand (None for zero), ``outer`` the labels of the
+    axes that number the directions.
 
     The result has the axes of the tree, then those of the directions, whose labels are ``outer``.
 

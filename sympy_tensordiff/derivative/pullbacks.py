@@ -54,7 +54,7 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
     """Return ``rule(cotangent)`` for a linear `rule`, such as the product with a slope, so that a cotangent of 0 stays
-    exactly 0 even if the slope is infinite.
+    exactly 0 even if the slope is infinite. With `certain`, the slope is known to be finite.
 
     For this, `rule` is applied to the branches of selects and the bodies of guards in the cotangent. With `certain`,
     the slope is known to be finite, and this is not needed.
@@ -68,8 +68,8 @@ def pull_through_choices(graph: Graph, cotangent: Node, rule: Callable[[Node], N
 
 
 def _is_guarded(node: Node) -> bool:
-    """Return whether `node` is an addition of guarded terms only, such as ``[c]*x + [d]*y``. A product also counts if
-    one of its factors is such an addition, and a sum over indices if its body is.
+    """Return whether all terms of the addition `node` are guarded, as in ``[c]*x + [d]*y``, so that it is 0 where no
+    guard holds. A product also counts if one of its factors is such an addition, and a sum over indices if its body is.
     """
     if node.op in ("mul", "sum"):
         return any(map(_is_guarded, node.args))
@@ -369,8 +369,8 @@ def _is_never_zero(factor: Node) -> bool:
 
 
 def _is_pole(exponent: Node) -> bool:
-    """Return whether ``u**exponent``, a factor in the derivative of a power, may be infinite at ``u = 0`` although the
-    power itself is finite there: true for ``u**(-1/2)``, from ``sqrt(u)``; false for ``u**(-2)``, from ``1/u``; true if
-    ``exponent`` is not constant.
+    """Return whether ``u**exponent``, a factor in the derivative of a power of u, may be infinite at ``u = 0`` while
+    the power is finite. True for ``u**(-1/2)``, from ``sqrt(u)``, and if ``exponent`` is not constant; false for
+    ``u**(-2)``, from ``1/u``.
     """
     return exponent.op != "const" or (exponent.data < 0 and not isinstance(exponent.data, int))

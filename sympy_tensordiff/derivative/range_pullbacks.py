@@ -85,8 +85,8 @@ def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Nod
 
 
 def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
-    """Return the product of ``body(j)`` over those index tuples j in the range ``rows`` that come before (`sign` -1) or
-    after (1) the tuple `variables`, with the same first `level` indices and a different next one.
+    """Return the product of the factors ``body(j)`` over all index tuples j in the range ``rows`` that agree with the
+    tuple `variables` in the first `level` indices, and have a smaller (`sign` -1) or greater (1) next index.
     """
     free = variables[level:]
     new = [graph.fresh(graph.names[v]) for v in free]

@@ -175,8 +175,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         """
 
         def rule(part: Node) -> Node:
-            """Return the contribution to the cotangent of the argument at ``position`` of the enclosing method's
-            ``node``, by its pullback rule, if `part` is the cotangent of ``node``, or a branch or term of it.
+            """Return the contribution of ``node`` to the cotangent of its argument at ``position``, if `part` is the
+            cotangent of ``node``, or a branch or term of it.
             """
             return pull(self.graph, node, part, position)
 
@@ -280,8 +280,9 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
-        """Yield the contributions `parts` to the cotangent of `node`, as pairs of constraints and cotangent, with those
-        merged into one that can be summed over the indices that `node` does not use.
+        """Add up the contributions `parts`, pairs ``(constraints, cotangent)``, to the cotangent of `node` as far as
+        possible: those that can be summed over the indices that `node` does not use become one. Yield this one and all
+        others.
         """
         staged = []
         for part in parts:
@@ -297,8 +298,8 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
             yield common, self.graph.add(terms)
 
     def _sum_unused_indices(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
-        """Return ``(constraints, cotangent)``: the contribution ``cotangent`` to the cotangent of `node`, summed over
-        all indices that do not occur in `node`, and the constraints on the other indices.
+        """Sum ``cotangent``, a contribution to the cotangent of `node`, over all indices that do not occur in `node`
+        (staging). Return ``(constraints, sum)``, with the constraints on the other indices.
 
         ``rows`` are the constraints on all indices. None if the sum may be empty where `node` is undefined, since such
         points must stay excluded. A contribution without result stays inside of its sum.

@@ -31,11 +31,12 @@ DIRECT = 3
 def pull_tensor(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(operand, contribution)`` for each operand of `node` that depends on a variable: the contribution of
-    `node` to the cotangent of the operand, if `node` has the cotangent `cotangent`.
+    """Yield ``(operand, contribution)`` for each operand of `node` that depends on a variable: the part of its
+    cotangent that comes from `node`, whose cotangent is `cotangent`. The first `prefix` axes of cotangents are those of
+    the differentiated value.
 
-    ``is_active(operand)`` tells whether an operand depends on a variable. The first `prefix` axes of cotangents are
-    those of the differentiated value. With `certain`, `node` is finite wherever this value is, and needs no guards.
+    ``is_active(operand)`` tells whether an operand depends on a variable. With `certain`, `node` is finite wherever the
+    differentiated value is, and needs no guards.
     """
     if node.op == "ein":
         return _contraction(graph, node, cotangent, prefix, is_active, certain)
@@ -58,10 +59,9 @@ def _contraction(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
     """Yield ``(operand, its cotangent)`` for each operand of the einsum `node` that depends on a variable
-    (``is_active``). The cotangent is the einsum of `cotangent` with the other operands: ``ik,jk->ij`` for the first
-    operand of ``ij,jk->ik``.
-
-    The `prefix` leading axes of `cotangent` stay in front. With `certain`, the operands are known to be finite.
+    (``is_active``): the einsum of `cotangent` with the other operands, ``ik,jk->ij`` for the first operand of
+    ``ij,jk->ik``. The first `prefix` axes of `cotangent` stay in front; with `certain`, the operands are known to be
+    finite.
     """
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -169,12 +169,9 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 def _elementwise(
     graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
-    """Yield ``(argument, its cotangent)`` for each argument of the element-wise `node` that ``is_active`` accepts. The
-    cotangent is `cotangent` times the derivative of `node` with respect to this argument, summed over the entries if it
-    is a scalar.
-
-    `prefix` is the number of additional leading axes of cotangents; with `certain`, the derivatives are known to be
-    finite.
+    """Yield ``(argument, its cotangent)`` for each argument of the element-wise `node` that depends on a variable
+    (``is_active``): `cotangent` times the derivative of `node`, summed over the entries if the argument is a scalar.
+    The first `prefix` axes of `cotangent` stay in front; with `certain`, the derivatives are known to be finite.
     """
     own = tuple(range(len(node.shape)))
     axes = (*axes_of(prefix), *own)
@@ -190,7 +187,7 @@ def _elementwise(
 
         def rule(part: Node, position: int = position) -> Node:
             """Return the cotangent of the argument number `position` of ``node``, if ``part`` is the cotangent of
-            ``node``. ``part`` may also be one branch or term of the whole cotangent.
+            ``node``, or one branch or term of it.
             """
             return pull(graph, node, part, position)
 

@@ -51,9 +51,8 @@ class TensorSweep(ReverseSweep[Node]):
         self, root: Node, cotangent: Node, prefix: Shape = (), numbers: Container[Node] | None = None
     ) -> TensorSweep:
         """Run the reverse sweep from `root`, whose cotangent is `cotangent` of the shape ``prefix + root.shape``, and
-        return the sweep. `prefix` is () for a gradient, and the shape of the value for a Jacobian.
-
-        `numbers` are the nodes known to be finite where `root` is finite (None: a new `FiniteNodes`).
+        return the sweep. `prefix` is () for a gradient, and the shape of the value for a Jacobian. `numbers` are the
+        nodes known to be finite where `root` is finite (None: a new `FiniteNodes`).
         """
         self._prefix = prefix
         self._numbers = FiniteNodes(self.graph, root) if numbers is None else numbers
@@ -125,8 +124,8 @@ class TensorSweep(ReverseSweep[Node]):
 
 
 def diagonal_terms(graph: Graph, tensor: Node) -> list[Node]:
-    """Split `tensor` into summands for products that use them: each diagonal one, such as ``diag(x)``, by itself, since
-    its product needs no sum, and all others added up.
+    """Split `tensor` into summands: each diagonal one, such as ``diag(x)``, by itself, since products with it need no
+    sum, and one with all others added up.
 
     A tensor without diagonals, or with too many of them, is its only term.
     """

@@ -91,8 +91,8 @@ class ThroughNames:
     def _tangent(
         self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
     ) -> list[Any]:
-        """Return a list of the tangent of `value`, or of None if it is 0. ``moves`` maps each variable to a list of
-        tangents, whose sum is its tangent.
+        """Return the tangent of `value` as a list of one expression, which ``written`` makes from a node. ``moves``
+        maps each variable to a list of tangents, whose sum is its tangent.
 
         ``written(work, [node])`` converts the node of the tangent to an expression.
 
@@ -143,8 +143,9 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry of a named cotangent at the indices `variables`: a read of the name, perhaps under guards
-        outside of which it is 0. If these conditions cannot be written as guards, return the formula of the entry.
+        """Return the entry of the named cotangent at the indices `variables`: a read of its name, under the guards
+        outside of which it is 0, if there are any. If its conditions cannot be written as guards, return the formula of
+        the entry instead.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
@@ -167,8 +168,8 @@ def _pullbacks_where_nonzero(
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
-    """Return `entry`, which replaces the computed `value`, with the guards or selects of `value` around it, so that it
-    is 0 where `value` is. None if the conditions of `value` are not a guard, disjoint guards or a select.
+    """Return `entry`, which is read in place of the formula `value`, under the guards or selects of `value`, so that it
+    is 0 where they make `value` 0. None if the conditions of `value` are not a guard, disjoint guards or a select.
     """
     if not is_conditional(graph, value):
         return entry

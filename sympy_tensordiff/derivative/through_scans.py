@@ -36,10 +36,9 @@ Found = dict[Any, list[Any]]
 def pullbacks(
     pairs: Sequence[tuple[Any, Any]], variables: Sequence[Any], known: Mapping[Any, Any] = MappingProxyType({})
 ) -> list[Any | None]:
-    """Return the cotangents of `variables` in a reverse sweep from `pairs`, each a value and its cotangent; None for a
-    cotangent that is zero. The values may contain scans, which are loops over time.
-
-    `known` maps expressions to variables that replace them in the results.
+    """Return the cotangents of `variables`, given `pairs` of a value and its cotangent, by a reverse sweep; None for a
+    cotangent that is zero. The values may contain scans, which are loops over time. `known` maps expressions to
+    variables that replace them in the results.
     """
     found: Found = {}
     for value, cotangent in pairs:
@@ -99,8 +98,8 @@ def over_unit_tensors(shape: Sequence[Any], derivative: Callable[[Any], Any]) ->
 
 
 def _scans_needed_first(scan: Any) -> list[Any]:
-    """Return the scans that are computed before `scan` because it reads them: those in its initial values and
-    sequences, and those in its steps that are the same at all times.
+    """Return the scans (loops over time) that are computed before `scan` because it reads them: those in its initial
+    values and sequences, and those in its steps that are the same at all times.
     """
     return [*scans_in(scan.outer), *_captured(scan)]
 
@@ -112,8 +111,9 @@ def _captured(scan: Any) -> list[Any]:
     bound = set(scan.bound)
 
     def parts_to_search(node: Any) -> Sequence[Any]:
-        """Return the subexpressions of `node` in which to search for scans (loops over time): the arguments of a node;
-        the members `steps` and `outer` of a scan that depends on the variables of the outer loop, () for another scan.
+        """Return the subexpressions of `node` in which to search for scans (loops over time). For a scan that depends
+        on bound variables of the outer one, these are its `steps` and `outer`; for another scan (), for other nodes
+        their arguments.
         """
         if getattr(node, "is_scan", False):
             return () if bound.isdisjoint(node.free_symbols) else (*node.steps, *node.outer)
@@ -124,8 +124,8 @@ def _captured(scan: Any) -> list[Any]:
 
 
 def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
-    """Return all scans in `values`, and in the inputs of such scans, that depend on `variables`. A scan comes before
-    the scans that it reads.
+    """Return all scans (loops over time) in `values`, and in the inputs of these scans, that depend on `variables`. A
+    scan comes before the scans that it reads.
     """
     wanted = set(variables)
     order: dict[Any, None] = {}
@@ -141,8 +141,8 @@ def _active_scans(values: Sequence[Any], variables: Iterable[Any]) -> list[Any]:
 
 
 def _leaves(value: Any, variables: Sequence[Any]) -> list[Any]:
-    """Return the leaves with respect to which `value` is to be differentiated: the scans in it that depend on
-    `variables`, and those of `variables` that it contains outside of scans.
+    """Return the leaves with respect to which `value` is to be differentiated: the scans (loops over time) in it that
+    depend on `variables`, and those of `variables` that it contains outside of scans.
     """
     wanted = set(variables)
     scans = [scan for scan in scans_in([value]) if _depends(scan, wanted)]
@@ -166,8 +166,8 @@ def _sweep_back(
     found: Found,
     known: Mapping[Any, Any] = MappingProxyType({}),
 ) -> None:
-    """Add to ``found`` the cotangents that `cotangent`, that of `value`, gives for its `variables` and scans, each to
-    the list of this variable or scan. The scans are not entered.
+    """Append to the lists in ``found`` the cotangents of the `variables` and the scans in `value`, given the
+    `cotangent` of `value`. A scan counts as a leaf: the sweep does not enter it.
 
     `known` maps expressions to variables that replace them in these cotangents.
     """
@@ -199,7 +199,7 @@ def _direct_tangents(values: Sequence[Any], moving: Mapping[Any, Any]) -> list[A
 
 
 def _contracted(first: Any, second: Any) -> Any:
-    """Return the inner product of the tensors ``first`` and ``second``, which have one shape."""
+    """Return the inner product of the tensors ``first`` and ``second``, which have equal shapes."""
     rank = len(shape_of(second))
     if not rank:
         return first * second
@@ -216,8 +216,8 @@ def _zero(shape: Sequence[Any]) -> Any:
 
 
 def _scan_tangents(scans: Sequence[Any], moving: Mapping[Any, Any]) -> list[Any | None]:
-    """Return the tangents of `scans`, the results of one recurrence (None for a tangent that is 0). `moving` maps each
-    variable to its tangent.
+    """Return the tangents of `scans`, several results of one loop over time; None for a tangent that is 0. `moving`
+    maps each variable to its tangent.
 
     The tangents are results of a new recurrence, with the tangents of the old states as further states.
     """
@@ -262,7 +262,7 @@ def _tangent_variable(variable: Any) -> Any:
 
 def _active_states(states: Sequence[State], active: set[Any], moving: set[Any]) -> set[Any]:
     """Return the variables of the `states` that depend on a variable of the differentiation: those in `active`, and
-    each state whose update contains a symbol in `moving` or the variable of another such state.
+    each state whose update contains one of these or a symbol in `moving`, directly or through other states.
     """
     found = set(active)
     while True:
@@ -287,8 +287,8 @@ def _symbols_and_scans(expr: Any) -> set[Any]:
 
 
 def _outside_leaves(scan: Any) -> list[Any]:
-    """Return what the steps of a scan read from outside: their free symbols without the bound variables, and the scans
-    in them that depend on no bound variable.
+    """Return all that the steps of a scan (loop over time) read from outside: their free symbols without the bound
+    variables, and the scans in them that depend on no bound variable.
     """
     free = free_symbols_in(scan.steps).difference(scan.bound)
     return [*_captured(scan), *sorted(free, key=str)]
@@ -297,8 +297,8 @@ def _outside_leaves(scan: Any) -> list[Any]:
 def _pruned(
     wanted: Sequence[tuple[str, Any]], states: Sequence[State], sequences: Sequence[tuple[Any, Any]], scan: Any
 ) -> list[Any]:
-    """Return a scan for each ``(kind, value)`` in `wanted`: its last value, its sum, or the stack of its values over
-    time, as the kind says. It has only those `states` and `sequences` that a value in `wanted` depends on.
+    """Return a scan (loop over time) for each ``(kind, value)`` in `wanted`: the last value, the sum, or the stack of
+    all values, as the kind says. It has only those `states` and `sequences` on which the values in `wanted` depend.
 
     Time, length and direction are those of `scan`.
     """
@@ -423,9 +423,8 @@ class _Adjoint:
             _sweep_back(target, result, self.variables, found)
 
     def _single_pair(self) -> tuple[Any, Any]:
-        """Combine all results of one step of the scan and their cotangents into one pair ``(expression, cotangent)``
-        with the same pullback: the sum of each result contracted with its cotangent, with the cotangent 1. A single
-        result keeps its own cotangent.
+        """Return one pair ``(expression, cotangent)`` with the same pullback as all results of one step together: the
+        sum of each result contracted with its cotangent, with the cotangent 1. A single result keeps its own cotangent.
 
         It is the only result with its cotangent or, for several, the sum of each result times its cotangent, with the
         cotangent 1.

@@ -76,8 +76,8 @@ def _affine_constraint(kind: Any, expr: Any) -> Rows:
 
 
 class GuardedExpression(NamedTuple):
-    """A subexpression with the constraints ``rows`` under which it is evaluated, and the indices ``inner`` of the sums
-    around it.
+    """A subexpression with the constraints ``rows`` under which it is evaluated, and ``inner``, the indices of the sums
+    that contain it.
     """
 
     entry: Any
@@ -102,8 +102,9 @@ def iterate_reads(expr: Any, rows: Rows = ()) -> Iterator[GuardedExpression]:
 
 
 def reduction_domains(expr: Any, rows: Rows, origins: set[Any]) -> list[GuardedExpression] | None:
-    """Return the bodies of those reductions in ``expr`` that run over blocks, each with the constraints under which it
-    is evaluated. None if a term of ``expr`` has no such reduction.
+    """Return the bodies of the reductions over blocks in ``expr``, each with the constraints under which it is
+    evaluated: a block in which they never hold has nothing to sum. None if a term of ``expr`` has no reduction over
+    blocks.
 
     ``rows`` are the constraints of ``expr`` itself, ``origins`` the symbols for the first index of each block.
     """
@@ -192,8 +193,8 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
 
 
 def _affine_cases(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
-    """Return the possible values of ``node``, a remainder, maximum, minimum or absolute value, as pairs of a form and
-    the condition under which it is the value.
+    """Return the cases of ``node``, a remainder, maximum, minimum or absolute value, as pairs ``(form, condition)``:
+    ``(i, i - j >= 0)`` and ``(j, j - i >= 0)`` for ``Max(i, j)``.
 
     None for a remainder whose dividend may be further than one modulus out of range where the constraints ``facts``
     hold.
@@ -335,8 +336,8 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
-    """Return the bounds of ``target`` over all values of the variables ``loops`` that satisfy ``rows`` and ``facts``,
-    as a tuple with one item; () if there are none.
+    """Return the range of the variable ``target`` over all values of the variables ``loops`` that satisfy ``rows`` and
+    ``facts``, as a tuple of one `Bounds`; () if there are no bounds.
 
     If the projection is rational only, so that integers need not attain the bounds, the tuple continues with the bounds
     of the other variables, as inner loops. Congruences and floors that no loop bound expresses are left out, which only

@@ -243,7 +243,7 @@ class DaskFunction:
 
     def footprint(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
         """Return a dictionary from arguments to the slices, one per axis, that contain all entries which one block
-        reads.
+        reads: the block at position ``block`` of kernel number ``kernel``, at the given ``sizes``.
 
         Parameters
         ----------
@@ -366,8 +366,8 @@ class DaskFunction:
 def distribute(
     args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Mapping[str, Any]
 ) -> DaskFunction:
-    """Return the `DaskFunction` of ``expr``, for a call of `lambdify` with a backend on Dask; the parameters are those
-    of `lambdify`, ``options`` has the remaining ones.
+    """Return the `DaskFunction` that computes ``expr`` in blocks, when `lambdify` is called with a backend on Dask. The
+    parameters are those of `lambdify`; ``options`` has the remaining ones.
     """
     import_dask()
     if backend == "dask-numpy":

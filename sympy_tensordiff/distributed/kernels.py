@@ -160,10 +160,8 @@ class BlockKernel:
         return [self._make_input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
 
     def _origin_coefficients(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
-        """Return the set of coefficients with which the first indices of blocks occur in the ends of ``ranges``.
-
-        Reads with equal sets move by the same number of entries from block to block, so that one slice serves all of
-        them.
+        """Return the set of coefficients with which the first indices of blocks occur in the ends of ``ranges``. Reads
+        with equal sets move by the same number of entries from block to block, so that one slice serves all of them.
         """
         origins, extents = ({variable_name(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
         ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
@@ -230,10 +228,8 @@ class BlockKernel:
         return TensorComprehension(body, *limits) if limits else body
 
     def _shift_node(self, old: Any, new: Any) -> Any:
-        """Return ``new``, which is the node ``old`` with rebuilt arguments, as it is computed for one block.
-
-        A read of an argument becomes a read of its slice, and the index of a sum over a split range counts from the
-        first index of the block.
+        """Return ``new``, the node ``old`` with rebuilt arguments, as it is computed for one block: a read of an
+        argument reads its slice, and the index of a sum over a split range counts from the first index of the block.
         """
         if old in self._input_of:
             one = self._input_of[old]
@@ -302,7 +298,9 @@ class BlockKernel:
 
 
 def loops_of_part(part: PartialResult) -> tuple[BlockLoop, ...]:
-    """Return the block loops of the partial result ``part`` in a fixed order, sorted by the text of their origins."""
+    """Return the block loops of the partial result ``part`` in a fixed order: sorted by the names of their symbols
+    ``origin``.
+    """
     loops = {loop for _, _, loop in part.axes if loop} | part.loops
     return tuple(sorted(loops, key=lambda loop: str(loop.origin)))
 

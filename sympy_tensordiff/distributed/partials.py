@@ -57,8 +57,8 @@ class PartialResult(NamedTuple):
         return [index for index, _, _ in self.axes]
 
     def position(self, loops: Sequence[BlockLoop], block: Sequence[int]) -> tuple[int, ...]:
-        """Return the position, in the result, of the chunk to which the block with the numbers ``block`` contributes.
-        It has a number for each of `loops` except those over which the result is summed or otherwise reduced.
+        """Return the position, in the result, of the chunk to which a block contributes. It has the numbers ``block``
+        of the block along ``loops``, except along those over which the result is summed or otherwise reduced.
         """
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
@@ -141,8 +141,9 @@ class ResultSplitter:
         heights: dict[Any, int] = {}
 
         def change(old: Any, new: Any) -> Any:
-            """Return ``new``, the rebuilt node ``old``. The bound indices of a reduction get standard names, numbered
-            from the innermost reduction. Raise `UnsupportedError` if an entry of ``old`` needs a whole array.
+            """Return ``new``, the node ``old`` with rebuilt arguments, with standard names for the indices that a
+            reduction binds, numbered from the innermost reduction. Raise `UnsupportedError` if an entry of ``old``
+            needs a whole array.
             """
             height = max((heights[arg] for arg in parts(old)), default=0)
             if isinstance(old, IndexedReduction):
@@ -203,8 +204,8 @@ class ResultSplitter:
 
     @memoise_walk
     def _add_result(self, axes: tuple[IndexRange, ...], body: Expr) -> Walk:
-        """Split an array with the index ranges ``axes`` and the entries ``body`` into partial results, which blocks of
-        data contribute, and append these to ``parts``. Return the number of the array.
+        """Split the array with the index ranges ``axes`` and the entries ``body`` into partial results, which are
+        computed block by block, and append these to ``parts``. Return the number of the array.
         """
         loops = self.loops.loops_for(axes, (), ())
         active = tuple(loop for loop in loops if loop)
@@ -247,9 +248,9 @@ class ResultSplitter:
 
     @memoise_walk
     def _linear_parts(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return a dictionary from sets of block loops to terms, whose sum is ``expr``. Each term is computed for each
-        block, and summed over the blocks of its loops. ``binders`` and ``active`` are the index ranges and block loops
-        around ``expr``.
+        """Write ``expr`` as a sum of terms, each of which is computed block by block and summed over the blocks of some
+        loops. Return a dictionary from sets of loops to terms. ``binders`` and ``active`` are the index ranges and
+        block loops around ``expr``.
         """
         if not (yield self._has_split_reduction(expr, binders)):
             return {frozenset(): expr}
@@ -275,8 +276,8 @@ class ResultSplitter:
         return {frozenset(): (yield self._replace_by_stages(expr, binders, active))}
 
     def _linear_parts_of_sum(self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]) -> Walk:
-        """Return a dictionary that splits the sum ``expr`` into terms that are summed over blocks: from sets of block
-        loops to the terms summed over these loops.
+        """Write the indexed sum ``expr`` as a sum of terms, each of which is summed over the blocks of some loops.
+        Return a dictionary from sets of loops to terms.
 
         ``binders`` and ``active`` are the ranges and block loops around ``expr``. If it depends on only some of their
         split indices, an array of its own is computed first (a stage).
@@ -292,8 +293,8 @@ class ResultSplitter:
     def _linear_parts_of_product(
         self, expr: Any, binders: tuple[IndexRange, ...], active: tuple[BlockLoop, ...]
     ) -> Walk:
-        """Return the product ``expr`` as a dictionary from sets of block loops to terms: ``expr`` is the sum of all
-        terms, each summed over the blocks of its loops.
+        """Write the product ``expr`` as a sum of terms, each of which is summed over the blocks of some loops. Return a
+        dictionary from sets of loops to terms.
 
         ``binders`` and ``active`` are the index ranges and the block loops around ``expr``.
 

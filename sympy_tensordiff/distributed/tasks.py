@@ -102,9 +102,8 @@ def _add_part_tasks(
     chunks: Any,
     dtype: Any,
 ) -> list[Any]:
-    """Add to the Dask graph ``layer`` the tasks that combine the results of all ``blocks`` of ``kernel`` for ``part``
-    to the chunks of the array ``name``. Return a list with the key under which the result of each block is to be
-    stored.
+    """Add to the Dask graph ``layer`` the tasks that combine the results of all ``blocks`` for ``part`` into the chunks
+    of the array ``name``. Return a list of keys, one for each block, under which the block's result is to be stored.
 
     ``run`` is the name of the kernel's tasks, which is part of the keys; ``chunks`` has the chunk sizes along each
     axis; ``dtype`` is that of the results.
@@ -179,9 +178,8 @@ class _InputTasks:
 
     def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
         """Return ``(slices, source)`` for a task that needs the slice `cut` of this input: it reads ``source[slices]``,
-        or all of ``source`` if ``slices`` is None. ``source`` is a task key or an array.
-
-        ``uses`` is the number of tasks that need the slice.
+        or all of ``source`` if ``slices`` is None. ``source`` is a task key or an array; ``uses`` is the number of
+        tasks that need the slice.
 
         A slice that several blocks need is copied from a file once.
         """
@@ -191,10 +189,9 @@ class _InputTasks:
         return self._parts_by_end_points[ends]
 
     def _make_part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
-        """Make the slice `cut` of the input (None: all of it) available to the blocks that need it. Return ``(slices,
-        source)``: tasks read ``source[slices]`` or, if ``slices`` is None, all of ``source``, an array or a task key.
-
-        ``ends`` is `cut` as a key; ``uses`` is the number of blocks.
+        """Make the slice `cut` of the input (None: all of it) available to the ``uses`` blocks that need it. Return
+        ``(slices, source)``: tasks read ``source[slices]`` or, if ``slices`` is None, all of ``source``, an array or a
+        task key. ``ends`` is `cut` as a key.
 
         Tasks that this needs are added at its first use.
         """

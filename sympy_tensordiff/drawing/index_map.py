@@ -66,8 +66,8 @@ class IndexMap(NamedTuple):
 
 
 class IndexSolutions(NamedTuple):
-    """All integer solutions ``alpha`` of the index equation ``A alpha + t == at``, in the form ``particular + kernel
-    z`` with integers ``z``. There are none if ``failing`` names a condition.
+    """All integer solutions ``alpha`` of the index equation ``A alpha + t == at``: ``particular`` plus each combination
+    of the kernel basis ``kernel`` with integer coefficients ``z``. There are none if ``failing`` names a condition.
 
     For a map that is not affine the solutions are listed, and ``particular`` is empty.
     """
@@ -96,7 +96,7 @@ class IndexSolutions(NamedTuple):
 
 def solve_index_map(index_map: IndexMap, at: Point) -> IndexSolutions:
     """Solve ``A alpha + t == at``, the equation of ``index_map``, for integer indices alpha. Return the conditions that
-    fail, one solution, a basis of the kernel of A, and the ranges of the kernel coordinates ``z``.
+    fail, one solution, a kernel basis of A, and the ranges of the coefficients ``z`` of its vectors.
     """
     if not index_map.is_affine:
         _, inside = lattice_points(index_map.rows, index_map.number_of_indices)

@@ -160,11 +160,9 @@ class _LatticeAxes:
             self.axes.scatter(*zip(*positions, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
     def write_texts(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
-        """Write `texts` next to their points, to the right (``side`` 1) or to the left (-1) of each, and return True.
-        Write none and return False if they do not fit.
-
-        Points in ``large`` are drawn larger. ``slope`` is 1 if the line through the points, which the texts avoid,
-        rises, else -1.
+        """Write `texts` next to their points, to the right (``side`` 1) or to the left (-1) of each; return False, and
+        write none, if they do not fit. Points in ``large`` are drawn larger; ``slope`` is 1 if the line through the
+        points, which the texts avoid, rises, else -1.
         """
         longest = max(map(len, texts.values()), default=0)
         if len(texts) > MAX_LABELLED_POINTS or longest * LETTER_WIDTH >= _inches_per_step(self.axes):
@@ -239,8 +237,8 @@ def _draw_kernel_basis(
     best = set(inside)
 
     def heads(start: Point, vectors: Sequence[Point]) -> tuple[int, int]:
-        """Return two counts for the arrows from ``start`` along ``vectors``: how many of their end points, ``start``
-        included, are solutions inside of the ranges, and how many of the heads are in the picture.
+        """Return two counts that rate ``start`` as the beginning of arrows along ``vectors``: how many of their end
+        points, ``start`` included, are solutions inside of the ranges, and how many of their heads are in the picture.
         """
         ends = [tuple(map(add, start, vector)) for vector in vectors]
         return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.contains, ends))

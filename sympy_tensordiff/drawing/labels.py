@@ -168,7 +168,9 @@ def quotient_text(above: Affine, below: Affine, names: Names) -> str:
 
 
 def limit_text(function: str, texts: Sequence[str]) -> str:
-    """Return a bound as text: ``max(0, i - 1)`` for the function "max" and several ``texts``, or the only text."""
+    """Return a bound of a loop as text: ``max(0, i - 1)`` for the ``function`` "max" and the ``texts`` "0" and "i - 1";
+    a single text unchanged.
+    """
     return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 

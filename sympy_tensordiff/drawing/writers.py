@@ -59,7 +59,7 @@ def tree_text(clusters: Sequence[Cluster]) -> str:
 
 def _tree_lines(part: Cluster, count: int) -> tuple[list[str], int]:
     """Return ``(lines, last number)``: the lines of the graph ``part`` as a tree of text, and the last number given to
-    a node.
+    a node. ``count`` is the last number that was given before.
 
     Nodes that are too deep are printed later, and get the numbers after ``count``, unless they have one already.
     """

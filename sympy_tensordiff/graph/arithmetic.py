@@ -243,8 +243,8 @@ class Arithmetic(NodeTable):
         return self._plain("call", function, tuple(args))
 
     def _exponential_of_scores(self, exponent: Node) -> Node | None:
-        """Return ``exp(exponent)`` as a select with an exact 0 where a term of `exponent` is minus infinity, as in
-        masked attention scores. None if no term is minus infinity, or may be.
+        """Return ``exp(exponent)`` as 0 if a term of `exponent` is minus infinity, or as a select with an exact 0 if a
+        term is a select with minus infinity in a branch, as in masked attention scores; else None.
         """
         terms = exponent.args if exponent.op == "add" else (exponent,)
         for n, term in enumerate(() if exponent.shape else terms):
@@ -433,8 +433,8 @@ def opposites(rows: tuple[Constraint, ...]) -> Iterator[tuple[tuple[Constraint, 
 
 
 def _nonzero_bases(condition: Node, holds: bool) -> frozenset[Node]:
-    """Return the values that cannot be 0 if `condition` has the truth value `holds`, because it compares them with a
-    positive number: ``S`` if ``sqrt(S) < 1`` does not hold.
+    """Return the nodes that cannot be 0 if `condition` has the truth value `holds`, because they, or powers of them,
+    are then not below a positive number: ``S`` if ``sqrt(S) < 1`` does not hold.
     """
     if condition.op in ("and", "or", "not"):
         inside = [_nonzero_bases(part, holds is (condition.op != "not")) for part in condition.args]
@@ -451,7 +451,7 @@ def _nonzero_bases(condition: Node, holds: bool) -> frozenset[Node]:
 
 
 def _is_positive(node: Node) -> bool:
-    """Return whether `node` is a positive number, a symbol declared positive, or a product or power of such."""
+    """Return whether `node` is a positive number, a symbol declared positive, or a product or power of these."""
     if node.op == "const":
         return bool(node.data > 0)
     if node.op == "scalar":
@@ -467,8 +467,8 @@ def _is_minus_infinity(score: Node) -> bool:
 
 
 def _choice_condition(term: Node) -> Node | None:
-    """Return the condition ``c`` of a small select ``a if c else b`` in `term`, which is the select or its product with
-    few other factors; else None. Terms of a sum with the same condition can then be merged.
+    """Return the condition ``c`` if `term` is a small select ``a if c else b``, or the product of a small select and
+    few other factors; else None. Terms of a sum with equal conditions can then be merged.
 
     If a branch of the select is 0, there may be more factors.
     """
@@ -490,8 +490,8 @@ _MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
 
 
 def _is_kept_as_one_factor(product: Node) -> bool:
-    """Return whether `product` stays one factor when it is multiplied by others: it has many factors, and none that
-    could be merged with others (a select, guard or sum).
+    """Return whether `product` stays one factor, and is not flattened, when it is multiplied by others: it has many
+    factors, and no select, guard or sum that could be merged with others.
     """
     if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
         return False

@@ -90,10 +90,9 @@ class ConditionReader(Applications):
         return node
 
     def _decide_indices(self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables) -> Any:
-        """Return a decision tree that equals the `Piecewise` with the branches `pairs`, tuples ``(value, condition)``.
-        It tests linear constraints on indices first; other conditions stay in the branches.
-
-        `combinations` maps nonlinear relations between indices to combinations of linear ones.
+        """Return a decision tree that equals the `Piecewise` with the branches `pairs`, tuples ``(value, condition)``:
+        it tests linear constraints on indices, and leaves other conditions in the branches. ``combinations`` maps
+        nonlinear relations between indices to combinations of linear ones.
         """
         try:
             linearised = decided(pairs, combinations)
@@ -104,10 +103,9 @@ class ConditionReader(Applications):
     def _decide_some_indices(
         self, pairs: Pairs, combinations: Mapping[Any, Any], bound_variables: BoundVariables
     ) -> Any:
-        """Return a decision tree for the branches `pairs`, tuples ``(value, condition)``, that tests some relations
-        between indices first. The others stay in the branches, since testing all would take too many cases.
-
-        `combinations` maps nonlinear relations to combinations of linear ones.
+        """Return a decision tree for the branches `pairs`, tuples ``(value, condition)``, that tests only some
+        relations between indices, since testing all would take too many cases; the others stay in the branches.
+        ``combinations`` maps nonlinear relations to combinations of linear ones.
 
         Relations with tensor entries come last: others keep the entries inside their tensors.
         """
@@ -305,8 +303,8 @@ def _operands_of(extremum: Node) -> tuple[Node, ...]:
 
 
 def _skeleton(node: Node) -> set[Any]:
-    """Return the ops, constants, tensors and functions in ``node``, without its indices. Nodes that are equal but for
-    indices have equal sets.
+    """Return the ops, constants, tensors and functions in ``node``, without its indices: two nodes that differ only in
+    indices, such as ``x[i]`` and ``x[j]``, have equal sets.
     """
     parts = [part for part in reachable(node) if part.op not in ("index", "compare", "and", "or", "not")]
     return {(part.op, part.data if part.op in ("const", "tensor", "call") else None) for part in parts}

@@ -41,10 +41,10 @@ class _Einsum(NamedTuple):
 def with_contained_products(
     graph: Graph, roots: Sequence[Node], parts: Sequence[Node], products: Products
 ) -> list[Node]:
-    """Return the expressions `roots` with einsums that reuse the values of others where this saves operations: ``A @ B
-    @ C`` becomes ``P @ C`` if ``P = A @ B`` is also computed.
+    """Return the expressions `roots` with einsums that reuse the values of others where this saves operations:
+    ``A @ B @ C`` becomes ``P @ C`` if ``P = A @ B`` is also computed. `parts` are all nodes of `roots`, arguments
+    first; `products` decides which of them are multiplied out.
 
-    `parts` are all nodes of `roots`, arguments first, and `products` the decisions which of them are multiplied out.
     An einsum that another one reads stays as it is: where it contains a third one, that is for the next call.
     """
     einsums = {}
@@ -83,8 +83,9 @@ def _replaced(graph: Graph, node: Node, done: Mapping[Node, Node]) -> Node:
 def _with_cheapest(
     graph: Graph, whole: _Einsum, contained: Mapping[Node, Node], products: Products
 ) -> tuple[_Einsum, Node] | None:
-    """Return ``(einsum, value)`` for the cheapest way to replace several operands of the einsum `whole` by their
-    product, if ``contained`` has this product as a key; ``value`` is the node there. None if that saves no operations.
+    """Return ``(einsum, value)``: the einsum `whole`, with several operands replaced by their product in the cheapest
+    way, and the node with the value of this product. ``contained`` maps the products that may be used to these nodes.
+    None if no replacement saves operations.
     """
     operands, output, extents = whole
     least = products.work_in_order(operands, output, extents)
@@ -97,11 +98,8 @@ def _with_cheapest(
 
 
 def _choices(graph: Graph, whole: _Einsum, contained: Mapping[Node, Node]) -> Iterator[tuple[list[Labelled], Node]]:
-    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by their product, if
-    `contained` has this product as a key.
-
-    ``operands`` are those of the einsum after the replacement, ``value`` is the node that `contained` has for the
-    product.
+    """Yield ``(operands, value)`` for each way to replace some operands of the einsum `whole` by their product, if this
+    is a key of `contained`: the operands after the replacement, and the node that `contained` has for the product.
     """
     wanted = {frozenset(Counter(part.args).items()) for part in contained}
     sizes = {len(part.args) for part in contained}

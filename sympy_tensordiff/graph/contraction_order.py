@@ -49,9 +49,9 @@ class Hints:
         return max(1, form.evaluate({v: self.sizes.get(v, DEFAULT_SIZE) for v in form.atoms()}))
 
     def for_graph(self, roots: Iterable[Node], nodes: Iterable[Node]) -> Hints:
-        """Return these hints with a tie-break between contraction orders of equal expected cost: extents of the results
-        `roots` count as slightly shorter than others, and the most frequent extent of the variables in `nodes` as
-        longer.
+        """Return these hints with a rule that decides between contraction orders of equal expected cost: extents of the
+        results `roots` count as slightly shorter than others, and the most frequent extent of the variables in `nodes`
+        as longer.
 
         Of orders with the same work at the expected sizes, one along the axes of the results is better: its work is
         that of one entry for each of them, however long they are. Otherwise the axes of most variables count as the
@@ -96,8 +96,9 @@ _MAX_OUTER_TERMS = 6
 
 
 class Products:
-    """Decides for each product inside of another einsum whether it is computed once and stored, or dissolved: ``(A @ B)
-    @ c`` then becomes one einsum of A, B and c. ``absorbed`` is the set of dissolved products.
+    """Decides for each product that is an operand of other einsums whether it is computed once and stored, or
+    multiplied out in them: ``(A @ B) @ c`` then becomes one einsum of A, B and c. ``absorbed`` is the set of products
+    that are multiplied out.
 
     These are used once, or by einsums only that take less work in total when each multiplies them out.
     """
@@ -204,9 +205,9 @@ class Products:
         return min(whole, each) if terms else whole
 
     def in_outer_terms(self, operands: Sequence[Labelled], extents: Extents) -> list[tuple[Number, list[Labelled]]]:
-        """Return the terms, ``(coefficient, operands)``, of an einsum with an operand that is a sum of outer products:
-        each outer product in place of the sum gives one term. [] if no operand is such a sum. ``extents`` maps labels
-        to extents.
+        """Expand an einsum of `operands`, one of which is a sum of outer products: return a term
+        ``(coefficient, operands)`` for each outer product, which takes the place of the sum. [] if no operand is a sum
+        of outer products. ``extents`` maps labels to extents.
         """
         for position, (node, labels) in enumerate(operands):
             if self.rank(node) > 0:
@@ -287,10 +288,9 @@ class Products:
         max_operands: int | None = None,
         opened: Collection[Node] = (),
     ) -> tuple[list[Labelled], Extents]:
-        """Return ``(operands, extents)`` of the einsum `node` with inner products merged into it: a list of operands
-        with their labels, and a dictionary from labels to extents. ``output`` are the labels of the result.
-
-        Products in ``self.absorbed`` and ``opened`` are merged; other operands are replaced as ``done`` says.
+        """Return ``(operands, extents)`` of the einsum `node`, in which inner products in ``self.absorbed`` or
+        ``opened`` are replaced by their own operands: a list of operands with their labels, and a dictionary from
+        labels to extents. ``output`` are the labels of the result; ``done`` maps other operands to replacements.
 
         With more than ``max_operands`` the list is incomplete.
         """

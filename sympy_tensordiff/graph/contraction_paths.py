@@ -184,8 +184,8 @@ class _GreedySearch:
 
 def _optimal_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], most: int) -> Path | None:
     """Return the contraction path with the fewest multiplications and, among these, with the smallest intermediate
-    arrays. Operands have the labels ``inputs``, the result ``output``. ``most`` is an upper limit: the number of
-    multiplications of a known path. None if each path takes more.
+    arrays; None if each path takes more than ``most`` multiplications. Operands have the labels ``inputs``, the result
+    ``output``.
 
     Dynamic programming over the sets of operands, which are the bits of integers, from small to large sets. Sets whose
     product cannot be part of an order of ``most`` multiplications are left out: of a chain, nearly all but the
@@ -245,9 +245,9 @@ class _OptimalSearch:
         return found
 
     def kept(self, labels: int, operands: int) -> int:
-        """Return those of ``labels`` that remain as axes when the operands ``operands`` are multiplied: labels that the
-        output or another operand also has. The product is summed over the others. Sets of labels and operands are the
-        bits of an integer.
+        """Return the labels of the product of the operands ``operands``, whose labels are ``labels`` together: those
+        that the output or another operand has, too. The product is summed over the others. Sets of labels and operands
+        are the bits of an integer.
         """
         for bit, owners in self.inner:
             if labels & bit and not owners & ~operands:
@@ -271,9 +271,8 @@ class _OptimalSearch:
         self.splits.update((operands, part) for operands, (_, _, part) in found.items())
 
     def join(self, shorter: int, longer: int, found: dict[int, tuple[int, int, int]]) -> None:
-        """Improve ``found``, a dictionary from sets of operands to ``(work, stored entries, factor)`` of their best
-        order known, by orders whose last step multiplies a product of ``shorter`` operands with one of ``longer``
-        operands.
+        """Improve ``found``, a dictionary from sets of operands to ``(work, stored entries, factor)`` of the best order
+        known, by orders whose last step multiplies a product of ``shorter`` operands with one of ``longer`` operands.
         """
         entries, products = self.entries, self.products
         for work, one, labels, stored in self.levels[shorter]:

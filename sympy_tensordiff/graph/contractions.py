@@ -259,7 +259,9 @@ class Contractions(Arithmetic):
 
 
 def _preserves_matrices(labels: Sequence[int], output: Sequence[int]) -> bool:
-    """Return whether a view from ``labels`` to ``output`` changes nothing or only transposes the last two axes."""
+    """Return whether a view with the input ``labels`` and the result labels ``output`` changes nothing or only
+    transposes the last two axes, the matrices: an inverse or cofactor can then be taken before the view.
+    """
     ends = labels[-2:] in (output[-2:], output[:-3:-1])
     return len(set(output)) == len(output) == len(labels) and labels[:-2] == output[:-2] and ends
 

@@ -70,9 +70,8 @@ class CostModel:
 
     def is_no_worse(self, new: Cost, old: Cost, given: Growth, slack: float = 1) -> bool:
         """Return whether an expression of cost ``new`` may replace one of cost ``old``: its operations and memory grow
-        no faster with the sizes, and it takes at most ``slack`` times as many operations.
-
-        If it takes no more operations, its memory may also grow as fast as ``given``, that of the arguments.
+        no faster with the sizes, and it takes at most ``slack`` times as many operations. If it takes no more
+        operations, its memory may also grow as fast as ``given``, that of the arguments.
 
         The numbers of operations are compared at the expected sizes.
         """

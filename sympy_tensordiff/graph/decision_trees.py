@@ -80,7 +80,7 @@ def written(tree: Logic) -> Any:
 
 
 def relations(tree: Logic) -> Iterator[Any]:
-    """Yield the relations (leaves) of the condition ``tree``, a decision tree made by `logic`, from left to right."""
+    """Yield the relations (leaves) of the condition ``tree``, nested tuples made by `logic`, from left to right."""
     for part in tree[1:] if isinstance(tree, tuple) else (tree,):
         if isinstance(part, tuple):
             yield from relations(part)
@@ -89,15 +89,15 @@ def relations(tree: Logic) -> Iterator[Any]:
 
 
 def conjuncts(tree: Logic) -> tuple[Logic, ...]:
-    """Return the operands of ``tree``, a conjunction made by `logic`; another condition is returned as the only
-    element.
+    """Return the conditions that ``tree``, made by `logic`, joins by "and"; a condition of another kind is returned as
+    the only element.
     """
     return tree[1:] if isinstance(tree, tuple) and tree[0] is sympy.And else (tree,)
 
 
 def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
-    """Return the condition `tree`, simplified after replacing relations in it as ``known`` says, a dictionary from
-    relations to truth values or other conditions.
+    """Return the condition ``tree`` with relations in it replaced, and simplified. The dictionary ``known`` maps
+    relations to truth values or to other conditions.
     """
     if not isinstance(tree, tuple):
         return known.get(tree, tree)
@@ -121,15 +121,15 @@ def replaced(tree: Logic, known: Mapping[Any, Logic]) -> Logic:
 
 
 def negated(tree: Logic) -> Logic:
-    """Return the negation of the condition ``tree``, a decision tree made by `logic`."""
+    """Return the negation of the condition ``tree``, nested tuples made by `logic`."""
     if isinstance(tree, bool):
         return not tree
     return tree[1] if isinstance(tree, tuple) and tree[0] is sympy.Not else (sympy.Not, tree)
 
 
 def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
-    """Return ``branches``, pairs of value and condition, with the relations in ``known`` replaced by their values
-    there. Branches that can never apply are left out.
+    """Return ``branches``, pairs ``(value, condition)``, with each relation in a condition that is a key of ``known``
+    replaced by its value there. Branches that can never apply are left out.
     """
     result: Pairs = []
     for value, tree in branches:
@@ -142,8 +142,8 @@ def decided(branches: Pairs, known: Mapping[Any, Logic]) -> Pairs:
 
 
 def decisions(branches: Pairs, literals: Sequence[Literal]) -> Any:
-    """Return a decision tree that selects among ``branches``, pairs of a value and its condition, by testing the index
-    relations ``literals`` in order; each leaf holds the branches that may still apply. Without a relation to test,
+    """Return a decision tree that selects one of ``branches``, pairs ``(value, condition)``. It tests the index
+    relations ``literals`` in order, and each leaf lists the branches that remain possible; without a relation to test,
     return ``branches``.
 
     Raise `TooManyCasesError` if there are too many cases.
@@ -163,8 +163,8 @@ class _CaseSplitter:
         self.cases, self.steps = max_cases, DECISIONS_LIMIT
 
     def of(self, branches: Pairs, known: Mapping[Any, int]) -> Any:
-        """Return the decision tree for `branches`, pairs ``(value, condition)``. `known` maps linear forms to lower
-        bounds that hold here. Raise `TooManyCasesError` if the tree has too many cases or decisions.
+        """Return the decision tree that selects one of ``branches``, pairs ``(value, condition)``. `known` maps linear
+        forms to lower bounds that hold in this case. Raise `TooManyCasesError` if the tree gets too large.
         """
         if branches and branches[-1][1] is True and all(value == 0 for value, _ in branches):
             return branches[-1:]

@@ -19,8 +19,8 @@ from sympy_tensordiff.integer.rows import Rows, atoms_in, partition, renaming_ma
 
 
 class PuncturedSum(NamedTuple):
-    """A sum over those points of a range (``rows``) at which no form in ``forms`` is 0, such as a sum over ``j != p``.
-    The summand is ``number*product`` where the conditions ``tests`` hold, and 0 elsewhere.
+    """A sum over the points of a range (``rows``) at which no form in ``forms`` is 0: over ``j != p`` if ``j - p`` is
+    one of ``forms``. The summand is ``number*product`` where the conditions ``tests`` hold, and 0 elsewhere.
 
     Factors and tests in ``outside`` are written in front of the sum. Without variables it is a guard.
     """
@@ -35,6 +35,8 @@ class PuncturedSum(NamedTuple):
     source: Node | None
     """The original term; None for the union of two."""
     names: tuple[str, ...] = ()
+    conditions: Rows = ()
+    """Constraints that are tested in the summand, as those on entries of integer data."""
 
 
 def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
@@ -141,13 +143,16 @@ class _SideJoiner:
             shared[len(bound)] = graph.shared_variables(graph.hints[sums[0].id], taken)
             self.note_nesting(shared[len(bound)])
         variables, rows, body = graph.opened_over(sums[0], shared[len(bound)])
+        conditions, body = (body.data, body.args[0]) if body.op == "guard" else ((), body)
         own, body = graph.split_coefficient(body)
         outside = [factor for factor in outside if factor is not sums[0]]
         forms, inner, factors = self.split_factors(body)
         product = graph.mul([*outside, *factors])
         names = graph.hints[sums[0].id]
         in_front = outer.union(outside)
-        return PuncturedSum(number * own, product, outer | inner, in_front, variables, rows, forms, term, names)
+        return PuncturedSum(
+            number * own, product, outer | inner, in_front, variables, rows, forms, term, names, conditions
+        )
 
     def split_factors(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
         """Return ``(forms, tests, factors)`` of a product: the index forms that its conditions require to be nonzero,
@@ -183,9 +188,11 @@ class _SideJoiner:
         """Merge two terms, one summed over ``form > 0`` and one over ``form < 0``, into one term summed over ``form !=
         0``; None if they do not fit together. The constraints `known` hold around both.
         """
+        if one.conditions != other.conditions:
+            return self.coalesce_conditions(one, other)
         for side in one.rows:
             for opposite in other.rows:
-                if side.kind != "ge" or opposite.kind != "ge" or side.form + opposite.form != Affine.of(-2):
+                if not _are_opposite(side, opposite):
                     continue
                 inside = (*known, *_read_ranges(one.product, one.variables))
                 here, there = (*one.rows, *inside), (*other.rows, *inside)
@@ -200,6 +207,20 @@ class _SideJoiner:
                     rows, outside = tuple(dict.fromkeys((*first, *second))), one.outside & other.outside
                     return one._replace(rows=rows, forms=forms, outside=outside, source=None)
         return None
+
+    def coalesce_conditions(self, one: PuncturedSum, other: PuncturedSum) -> PuncturedSum | None:
+        """Merge two terms that differ only in a condition ``form > 0`` and ``form < 0`` of their summands, as in
+        ``Sum_i [y[i] < p]*f(i) + Sum_i [y[i] > p]*f(i)``; None for others.
+        """
+        own = [row for row in one.conditions if row not in other.conditions]
+        others = [row for row in other.conditions if row not in one.conditions]
+        if len(own) != 1 or len(others) != 1 or not _are_opposite(own[0], others[0]):
+            return None
+        if (one.rows, one.forms) != (other.rows, other.forms):
+            return None
+        conditions = tuple([row for row in one.conditions if row is not own[0]])
+        forms, outside = one.forms | {self.canonical_sign(own[0].form + 1)}, one.outside & other.outside
+        return one._replace(conditions=conditions, forms=forms, outside=outside, source=None)
 
     def canonical_sign(self, form: Affine) -> Affine:
         """Return ``form`` or its negative, so that the innermost index has a positive coefficient."""
@@ -232,6 +253,7 @@ class _SideJoiner:
         variables = punctured.variables
         if punctured.names != tuple(graph.names[v] for v in variables):
             variables = tuple(graph.fresh(name) for name in punctured.names)
+        body = graph.guard(punctured.conditions, body)
         own = renaming_map(punctured.variables, variables)
         inner = graph.sum(variables, substitute_all(punctured.rows, own), graph.substitute(body, own))
         term = graph.mul([*outside, inner])
@@ -240,14 +262,19 @@ class _SideJoiner:
         return graph.scale(punctured.number, term)
 
 
+def _are_opposite(side: Constraint, opposite: Constraint) -> bool:
+    """Return whether the constraints are ``form > 0`` and ``form < 0`` for one form."""
+    return side.kind == opposite.kind == "ge" and side.form + opposite.form == Affine.of(-2)
+
+
 def _not_zero(form: Affine, known: Rows) -> bool:
     """Return whether ``known`` implies that ``form`` is not 0, because it is positive or negative."""
     return is_implied(Constraint("ge", form - 1), known) or is_implied(Constraint("ge", -form - 1), known)
 
 
 def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
-    """Yield the constraints ``0 <= p < n`` that reads ``x[p]`` in ``body`` imply for indices ``p`` that are not in
-    ``bound``.
+    """Yield the constraints ``0 <= p < n`` for each read ``x[p]`` in ``body`` along an axis of length n, unless the
+    index ``p`` is in ``bound``. They hold because all reads are in bounds.
     """
     for part in reachable(body):
         if part.op == "read":
@@ -258,8 +285,8 @@ def _read_ranges(body: Node, bound: Sequence[int]) -> Iterator[Constraint]:
 
 
 def _without_made_redundant(rows: Sequence[Constraint], side: Constraint) -> list[Constraint]:
-    """Return `rows` without `side`, and without each row that follows from the other rows and `side`, but not from the
-    other rows alone.
+    """Return ``rows`` without ``side``, and without the rows that become redundant only by ``side``: they follow from
+    ``side`` and the other rows, but not from the other rows alone.
     """
     found = [row for row in rows if row != side]
     for row in list(found):

@@ -38,8 +38,8 @@ class Contraction(NamedTuple):
 
     @property
     def is_view(self) -> bool:
-        """Whether the contraction is a view: it neither multiplies nor sums, but transposes, broadcasts, scales or
-        takes a diagonal of one operand, or is constant.
+        """Whether the contraction only transposes, repeats, scales or takes a diagonal of its one operand, or has no
+        operand (a constant tensor). It then multiplies and sums nothing.
         """
         return len(self.inputs) < 2 and (not self.inputs or set(self.inputs[0]).issubset(self.output))
 
@@ -123,8 +123,8 @@ class Constructors(Protocol):
 
 
 def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
-    """Return whether operands are already in normal form: there are no views, scalars or cofactors, and no two powers
-    of one base.
+    """Return whether ``operands``, pairs of a node and its labels, are already in the form that `Gathering` makes: none
+    is a view, a scalar or a tensor of cofactors, and no two are powers of one base.
     """
     bases = set()
     for node, _ in operands:
@@ -135,7 +135,7 @@ def is_normal_operand_list(operands: Sequence[Operand]) -> bool:
 
 
 class Gathering:
-    """Brings the operands of one einsum to normal form, by `add` for each of them and then `result`: views (transposes,
+    """Brings the operands of one einsum to normal form: call `add` for each operand, then `result`. Views (transposes,
     broadcasts, multiples) are replaced by their operands, and powers of one base are merged.
 
     Afterwards ``coefficient`` is the product of all numbers, and ``extents`` are those of all labels.
@@ -243,8 +243,8 @@ class Gathering:
         operands.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
-        """Return the summed labels that occur in no operand, so are not in ``used``: a sum over such a label only
-        multiplies by its extent.
+        """Return the labels that are summed but occur in no operand, and so are not in ``used``. A sum over one of them
+        only multiplies by its extent.
         """
         return [label for label in dict.fromkeys(map(self._representative, self.extents)) if label not in used]
 
@@ -257,9 +257,11 @@ class Gathering:
         return self.operands
 
     def _merge_powers(self, output: Labels) -> None:
-        """Merge operands with one base and the same labels into one power, `x*x**2` to `x**3`, except in inner products
-        such as `x @ x`; then replace each pair of operands `cof(1, X)` and `1/det(X)` by the transposed inverse of `X`.
-        `output` are the labels of the result of the einsum.
+        """Merge operands with one base and the same labels into one power: `x` and `x**2` become `x**3`. Then replace
+        each pair of operands `cof(1, X)` and `1/det(X)` by the transposed inverse of `X`. `output` are the labels of
+        the result.
+
+        Two equal factors that are summed, as in the inner product `x @ x`, are not merged.
         """
         graph = self.graph
         powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}
@@ -313,8 +315,9 @@ def _is_negative(exponents: Sequence[Node]) -> bool:
 def label_ranks(
     operands: Sequence[Operand], place: Mapping[Label, int], symmetric: Container[Node] = ()
 ) -> dict[Label, int]:
-    """Return a rank for each label of `operands`, by which labels can be sorted independently of the order of
-    `operands`. The labels of the result come first, in the order of their positions `place`.
+    """Return a sort key (an integer rank) for each label of ``operands``, which does not depend on the order of
+    ``operands``. Labels of the result, which are the keys of ``place``, come first, in the order of their positions
+    there.
 
     The axes of matrices in `symmetric` are not distinguished.
     """
@@ -333,9 +336,9 @@ def label_ranks(
 
 
 def in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
-    """Return the operands ``parts`` of an einsum with the two labels of each symmetric matrix in a standard order, so
-    that equal products are equal nodes. ``output`` are the labels of the result; ``known`` maps symmetric matrices to
-    True.
+    """Return the operands ``parts`` of an einsum with the labels of symmetric matrices, to which ``known`` assigns
+    True, put in a standard order: ``S[j, i]`` may become ``S[i, j]``. Equal products are then equal nodes. ``output``
+    are the labels of the result.
 
     A label of the first axis of the result comes first, those of other axes come last, as in ``A @ x`` and ``X @ A``.
     """

@@ -46,15 +46,15 @@ def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> N
 
 
 def scalar_of(graph: Graph, node: Node) -> Node:
-    """Return a sum in index notation as a contraction of whole tensors, ``x @ y`` for ``Sum_i x[i]*y[i]``; ``node``
-    itself if it is not one.
+    """Return the sum ``node`` in index notation as a contraction of whole tensors: ``x @ y`` for ``Sum_i x[i]*y[i]``.
+    Return ``node`` unchanged if that is impossible.
     """
     return Recognition(graph, {}).tensor(node, ()) or node
 
 
 class Recognition:
-    """Converts index notation to einsums: ``Sum_j A[i, j]*x[j]`` to ``A @ x``. A product under conversion is a list of
-    whole tensors whose axes are labelled by index variables.
+    """Converts formulas in index notation to einsums of whole tensors: ``Sum_j A[i, j]*x[j]`` to ``A @ x``. In between,
+    a product is a list of pairs: a whole tensor, and the index variables that label its axes.
 
     `extents` maps the variables that label axes to extents, in the order of the axes of the result. If the extents in
     `known` are given, sums may only run over these, which are positive, and factors and terms that are not entries of
@@ -79,8 +79,8 @@ class Recognition:
         self._done: dict[tuple[Node, bool], LabelledOperands | None] = {}
 
     def tensor(self, node: Node, output: Sequence[int]) -> Node | None:
-        """Return a whole tensor, as an einsum, from the formula `node` of its entry at the index variables ``output``:
-        ``A @ x`` from ``Sum_j A[i, j]*x[j]``. None if there is none.
+        """Return the whole tensor whose entry at the index variables ``output`` is the formula ``node``, as an einsum:
+        ``A @ x`` for ``Sum_j A[i, j]*x[j]``. None if that is impossible.
         """
         operands = trampoline(self._visit_sum(node) if node.op == "sum" else self.visit(node))
         if operands is None:
@@ -105,8 +105,8 @@ class Recognition:
         return graph.mul([*scalars, product]) if scalars else product
 
     def _note_label_names(self, product: Node, operands: LabelledOperands) -> None:
-        """Record names for printing the labels of the einsum `product`: those of the index variables that label the
-        same operands in ``operands``. An operand that simplification has changed gives no names.
+        """Record names for the labels of the einsum ``product``, for printing: those of the index variables that label
+        the same operand in ``operands``. An operand that simplification has changed gives no names.
         """
         core = product.args[0] if is_view(product) and product.args else product
         if not is_core(core):
@@ -121,8 +121,8 @@ class Recognition:
             self.graph.hints[core.id] = tuple([names.get(label, "") for label in range(len(core.data.extents))])
 
     def visit(self, node: Node) -> Recursion[LabelledOperands | None]:
-        """Return `node` as a product: a list of whole tensors with index variables as the labels of their axes. None if
-        `node` is not such a product. Results are cached.
+        """Convert the scalar formula ``node`` to a product of whole tensors: a list of tensors, each with index
+        variables as the labels of its axes. None if that is impossible. Results are cached.
         """
         key = node, self._is_partial
         if key not in self._done:
@@ -188,8 +188,9 @@ class Recognition:
         join: Callable[[Sequence[Node]], Node] | None = None,
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[LabelledOperands] | None]:
-        """Return each of `nodes` as a product of whole tensors or, failing that, as a comprehension; None if this is
-        impossible.
+        """Convert each of ``nodes`` to a product of whole tensors, or to a comprehension if that fails; None if neither
+        is possible. With ``join``, the nodes that fail are first merged, each group that ``groups`` makes of them into
+        one.
 
         With ``join``, the nodes that fail become one comprehension of ``join(group)`` for each group into which
         ``groups`` divides them, at the end of the list.
@@ -256,9 +257,11 @@ class Recognition:
         return [(self.graph.rebuild(node, [self._with_axes(product, labels) for product in products]), labels), *outer]
 
     def _independent_factors(self, choice: Sequence[LabelledOperands]) -> LabelledOperands:
-        """Return the factors ``a_i`` that can be moved out of ``Sum_k where(c_k, a_i*b_ik, 0)``, so that sums which
-        differ in these factors only are computed once. [] if there are none. ``choice`` has the condition and the
-        branches, each as a product of tensors.
+        """Return the factors that can be moved out of a sum of selects, such as ``a[i]`` in
+        ``Sum_k where(c[k], a[i]*b[k], 0)``; [] if there are none. ``choice`` lists the condition and the branches of
+        the select, each as a product of tensors.
+
+        Sums that differ in these factors only are then computed once.
 
         Scalars and factors with an axis of the condition stay inside: where it is false, they may be infinite.
         """
@@ -347,9 +350,7 @@ def _is_positive(extent: Affine) -> bool:
 
 
 def _extent_by_rows(v: int, rows: Sequence[Constraint]) -> Affine | None:
-    """Return the extent ``n`` of the index ``v``, which follows from a constraint ``v <= n - 1`` in `rows`; None if
-    there is no such constraint.
-    """
+    """Return the extent ``n`` of the index ``v`` if one of the constraints ``rows`` is ``v <= n - 1``; else None."""
     for row in rows:
         if row.kind == "ge" and row.form.coefficient(v) == -1:
             return row.form + Affine.variable(v) + 1
@@ -361,8 +362,8 @@ OPAQUE = frozenset({"inv", "cof", "scan", "tensor", "comprehension"})
 
 
 def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """Return the entry of ``node`` at ``index``: of an operation such as an einsum in terms of entries of its operands,
-    of any other tensor as a read.
+    """Return the entry of the tensor ``node`` at ``index``. That of an operation is written with entries of its
+    operands, ``x[i] + y[i]`` for ``x + y``; that of any other tensor is a read.
 
     A scalar other than an einsum or log-sum-exp is returned unchanged.
 

@@ -63,8 +63,8 @@ class Elementwise(Contractions):
         return tuple(joined)
 
     def split_select(self, node: Node) -> tuple[Node, Node, Node] | None:
-        """Return ``(condition, value, otherwise)`` of a select, or of a product that contains a select with 0 as a
-        factor; None for other nodes.
+        """Return ``(condition, value, otherwise)`` of a select, or of a product that contains one select with a branch
+        0: the other factors are then multiplied into the branches. None for other nodes.
 
         The choices of a tensor are by entries: a condition on a scalar is a factor in front.
         """
@@ -107,8 +107,8 @@ class Elementwise(Contractions):
         return self._node("add", None, args, args, (), shape)
 
     def _factor_out_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
-        """Return the sum of `pairs`, each a number times a node, with a common number or transposition taken out:
-        ``c*(a + b)`` for ``c*a + c*b``, and ``(a + b).T`` for ``a.T + b.T``. None if the terms have none in common.
+        """Return the sum of ``pairs``, each a number times a node, with a common number or transposition taken out:
+        ``c*(a + b)`` for ``c*a + c*b``, and ``(a + b).T`` for ``a.T + b.T``. None if the terms share neither.
         """
         factor = pairs[0][0]
         if factor != 1 and all(c == factor for c, _ in pairs):
@@ -213,8 +213,8 @@ class Elementwise(Contractions):
         return self.broadcast(super().select(condition, value, otherwise), shape)
 
     def _is_rectified(self, condition: Node, value: Node) -> bool:
-        """Return whether a select needs no condition: `condition` is ``u > 0``, and ``value`` is a product of ``max(0,
-        u)`` and finite factors, so that it is 0 wherever the condition fails.
+        """Return whether a select of ``value`` and 0 needs no condition: the ``condition`` is ``u > 0``, and ``value``
+        is a product of ``max(0, u)`` and finite factors, which is 0 itself wherever the condition fails.
         """
         if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
             return False

@@ -99,8 +99,8 @@ def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any])
 
 
 def _rewrite_with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
-    """Rewrite `relation`, a condition on integers, as a combination of linear relations (``is_linear`` tests a
-    relation); None if that is impossible.
+    """Rewrite ``relation``, a condition on integers, as a combination of linear relations; None if that is impossible.
+    ``is_linear(expr)`` decides whether an expression is linear in the indices.
 
     New integer symbols replace its tensor entries and the symbols in ``integers`` meanwhile.
 
@@ -153,7 +153,9 @@ def values_of(expr: Any) -> Cases | None:
 
 
 def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
-    """Return `relation` as a combination of linear relations; None if that is impossible or would be too long."""
+    """Return ``relation`` as a combination of relations between expressions that are linear in the indices, as
+    ``is_linear(expr)`` decides. None if that is impossible or would be too long.
+    """
     result = _hold_rounding(relation)
     final: set[Any] = set()
 
@@ -190,7 +192,9 @@ _ROUNDING = {function.__name__: function for function in (sympy.floor, sympy.cei
 
 
 def _hold_rounding(expr: Any) -> Any:
-    """Replace each floor, ceiling and Mod of a maximum by a placeholder, so that SymPy does not evaluate it."""
+    """Replace each floor, ceiling and Mod that contains a maximum, minimum or absolute value by a placeholder, so that
+    SymPy does not evaluate it. `_release_rounding` restores them.
+    """
 
     def holds(part: Any) -> bool:
         """Return whether ``part`` is a rounding function, such as ``floor``, of an expression with a maximum, minimum
@@ -209,13 +213,15 @@ def _release_rounding(expr: Any) -> Any:
 
 
 def _is_final(relation: Any, is_linear: Test) -> bool:
-    """Return whether a relation is linear and without powers, so that it need not be rewritten."""
+    """Return whether ``relation`` needs no rewriting: the difference of its sides is linear, as ``is_linear`` decides,
+    and it contains no power.
+    """
     return is_linear(relation.lhs - relation.rhs) and not relation.has(Pow)
 
 
 def _simplify_once(relation: Any, is_linear: Test) -> Any:
-    """Return `relation` as a combination of simpler relations, by one rule; None if no rule applies. ``is_linear``
-    tells whether an expression is linear in the indices.
+    """Apply one rule that rewrites ``relation`` as a combination of simpler relations, and return the result; None if
+    no rule applies. ``is_linear`` decides whether an expression is linear in the indices.
     """
     if isinstance(relation, sympy.Ne):
         return Or(relation.lhs > relation.rhs, relation.lhs < relation.rhs)
@@ -262,8 +268,8 @@ def _split_extremum(difference: Any, holds: Callable[[Any], Any]) -> Any:
 
 
 def _split_power(difference: Any, strict: bool, is_linear: Test) -> Any:
-    """Return the relation ``difference > 0`` (``>=`` if not `strict`) solved for ``f`` if ``difference`` is ``c -
-    f**n`` or ``f**n - c``: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences.
+    """Solve the relation ``difference > 0`` (``>=`` if not ``strict``) for ``f`` if ``difference`` is ``c - f**n`` or
+    ``f**n - c``, and return the result: ``-3 < i < 3`` for ``9 - i**2 > 0``. None for other differences.
     """
     constant, rest = difference.as_coeff_Add()
     factor, power = rest.as_coeff_Mul()
@@ -319,8 +325,8 @@ def _as_product(difference: Any) -> tuple[Any, Any] | None:
 
 
 def _split_cases(expr: Any) -> Cases | None:
-    """Return `expr` as a list of pairs ``(value, condition)``, one for each case of one function in it, such as a
-    `Piecewise`, `Abs` or `Max`: ``[(x, 2*x >= 0), (-x, True)]`` for ``abs(x)``. None if it contains no such function.
+    """Split ``expr`` by the cases of one function in it, such as a `Piecewise`, `Abs` or `Max`. Return pairs
+    ``(value, condition)``: ``[(x, 2*x >= 0), (-x, True)]`` for ``abs(x)``. None if it contains no such function.
     """
     choices = expr.atoms(sign, Heaviside, KroneckerDelta, Piecewise) or expr.atoms(Abs, Max, Min)
     if not choices:
@@ -336,8 +342,8 @@ def _split_cases(expr: Any) -> Cases | None:
 
 
 def _holds_in_cases(cases: Cases, holds: Callable[[Any], Any]) -> Any:
-    """Return the condition that ``holds(value)`` is true for a value given by `cases`, pairs ``(value, condition)``.
-    The first pair with a true condition gives the value.
+    """Return the condition that ``holds(value)`` is true for a value that depends on cases. ``cases`` are pairs
+    ``(value, condition)``; the first pair with a true condition gives the value.
     """
     result, no_earlier_case = S.false, S.true
     for value, condition in cases:

@@ -17,8 +17,8 @@ def conjuncts(condition: Node) -> tuple[Node, ...]:
 
 
 def unequal_forms(condition: Node) -> tuple[Affine, ...]:
-    """Return the index forms that `condition` requires to be nonzero, such as ``i - j`` for ``i != j``; () if it
-    requires anything else.
+    """Return the index forms that ``condition`` requires to be nonzero, such as ``i - j`` for ``i != j``. Return () if
+    a part of it is not of the kind ``form != 0``.
     """
     parts = conjuncts(condition)
     if any(part.op != "compare" or part.data != "ne" or part.args[0].op != "index" for part in parts):

@@ -29,8 +29,9 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
 
 
 class Comparison(NamedTuple):
-    """The functions by which `instances` compares a pattern with a node: index forms are equal if ``form`` maps them to
-    the same form, nodes if ``node`` does so. ``moves`` yields variants of a substitution to try.
+    """Functions that decide which index forms and nodes `instances` treats as equal: two index forms if ``form`` maps
+    them to the same form, two nodes if ``node`` maps them to the same node. ``moves`` yields variants of a candidate
+    substitution that are tried, too.
 
     ``form`` and ``node`` map equal index forms and equal nodes to the same ones, as far as they can decide. ``moves``
     yields the variants of a substitution to try, which may be wrong by a multiple of a divisor.
@@ -72,8 +73,8 @@ def instances(
     seen = {tensor: set(forms) for tensor, forms in targets.items()}
 
     def reads_the_same(substitution: Assignment) -> bool:
-        """Return whether the node reads all entries that the body of the comprehension reads after ``substitution`` in
-        their indices. This quick test rejects most wrong substitutions.
+        """Return whether ``node`` contains all reads of tensors that ``body`` contains after the ``substitution``. This
+        quick test rejects most wrong substitutions.
         """
         for part in reads:
             forms = tuple([compare.form(form.substitute(substitution)) for form in part.data])
@@ -119,9 +120,8 @@ def _integer_form(node: Node) -> Affine | None:
 
 
 def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield ``(key, forms)`` for the index forms in `part`, and for the forms inside of nonlinear terms such as
-    ``floor(i/2)`` and ``p[i]``. The key says in which position the forms occur: two items can match only if their keys
-    are equal.
+    """Yield pairs ``(key, forms)``: the index forms of the node ``part``, and those inside of nonlinear terms such as
+    ``floor(i/2)`` and ``p[i]``. The key names the position of the forms; only forms with equal keys can match.
     """
     for position, forms in _forms_of_node(part):
         yield position, forms
@@ -134,9 +134,9 @@ def _forms_to_match(part: Node) -> Iterator[tuple[Any, Forms]]:
 
 
 def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
-    """Yield other ways to write the index forms `forms` of a constraint or a floor: ``-a`` for the form of ``a == 0``
-    or a congruence, and forms of the opposite sign, ``-1 - a``, for the dividend of ``floor(a/m)``. `position` tells
-    which of these `forms` are from.
+    """Yield other notations of the index forms ``forms``: ``(-a,)`` for the form of an equation ``a == 0`` or a
+    congruence, and those of opposite sign for a floor quotient ``(a, m)``. ``position`` says from which of these
+    ``forms`` comes.
     """
     if position in ("eq", "mod"):
         yield (-forms[0],)
@@ -147,8 +147,8 @@ def _equal_forms(position: Any, forms: Forms) -> Iterator[Forms]:
 
 
 def _forms_of_node(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """Yield ``(position, forms)`` for the index forms of the node `part` itself, not of its arguments. The position is
-    the tensor that is read ("table" for a computed one), "index" for a number, or the kind of a constraint.
+    """Yield pairs ``(position, forms)`` for the index forms of the node ``part`` itself, not of its arguments. The
+    position is the tensor of a read ("table" for a computed tensor), "index" for a number, or the kind of a constraint.
     """
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
@@ -167,8 +167,8 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 def _substitutions(
     pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
 ) -> Iterator[dict[Variable, Affine]]:
-    """Yield substitutions that extend ``found`` to all ``unknown`` variables, as candidates for a later check. They
-    solve equations between forms.
+    """Yield candidates for substitutions that turn a pattern into a node, by solving equations between index forms.
+    They extend ``found`` to all variables in ``unknown``.
 
     Each of `pairs` has forms of the body, and the forms in the node that may be equal to them.
 
@@ -178,12 +178,29 @@ def _substitutions(
     if not waiting:
         yield dict(found)
         return
+    extended = False
     for n, (own, others) in enumerate(pairs):
         if not _variables_in(own).isdisjoint(waiting):
             for other in others:
                 more = _solve_forms(own, other, unknown, found)
                 if more is not None and len(more) > len(found):
+                    extended = True
                     yield from _substitutions([*pairs[:n], *pairs[n + 1 :]], unknown, more)
+    for own, others in () if extended else pairs:
+        for other in others:
+            for more in _assignments_by_terms(own, other, waiting):
+                yield from _substitutions(pairs, unknown, {**found, **more})
+
+
+def _assignments_by_terms(forms: Forms, targets: Forms, unknown: frozenset[int]) -> Iterator[dict[Variable, Affine]]:
+    """Yield values of one variable in ``unknown`` for equations that do not determine it: of ``i`` in ``i - j == p -
+    q`` the value p, so that j is q.
+    """
+    for form, target in zip(forms, targets, strict=False):
+        first = next((v for v, _ in form.terms if v in unknown), None)
+        if first is not None:
+            alike = (w for w, c in target.terms if isinstance(w, int) and c == form.coefficient(first))
+            yield from ({first: Affine.variable(w)} for w in alike)
 
 
 def _solve_forms(
@@ -220,9 +237,11 @@ def _solve_forms(
 
 
 def _coefficient_to_solve_for(form: Affine, variable: int) -> int:
-    """Return the coefficient of `variable` in `form`, by which to divide when ``form == 0`` is solved for it; 0 if it
-    has none, or if the variable also occurs inside a compound such as ``floor(i/2)`` and the coefficient is not 1 or
-    -1.
+    """Return the coefficient of ``variable`` in ``form``, by which to divide when ``form == 0`` is solved for it; 0 if
+    that is impossible.
+
+    If the variable also occurs inside of a compound such as ``floor(i/2)``, only the coefficients 1 and -1 are
+    accepted.
     """
     c = form.coefficient(variable)
     return 0 if variable in form.hidden() and abs(c) != 1 else c

@@ -284,8 +284,8 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
 
 
 def reachable(*roots: Node, keys: frozenset[int] | None = None, known: Container[Node] = ()) -> list[Node]:
-    """Return ``roots`` and all nodes below them, each after its arguments. The search does not enter nodes in `known`;
-    with ``keys``, it enters only arguments in which one of these variables is free.
+    """Return ``roots`` and all nodes below them, each after its arguments. The search stops at nodes in ``known``,
+    which are left out; with ``keys``, it also leaves out arguments in which none of these variables is free.
     """
     seen = {root for root in roots if root not in known}
     stack = list(seen)

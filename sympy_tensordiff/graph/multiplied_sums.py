@@ -10,8 +10,8 @@ from sympy_tensordiff.graph.interning import Node, Number
 
 
 class MultipliedSum(NamedTuple):
-    """An einsum written as a sum of tensors, ``operand``, times the einsum of all other operands, ``others``, whose
-    result has the labels ``axes``: ``A + B`` and ``C`` for ``(A + B) @ C``.
+    """An einsum written as a product of two factors: a sum of tensors, ``operand``, and the einsum of all other
+    operands, ``others``, with the result labels ``axes``. For ``(A + B) @ C`` they are ``A + B`` and ``C``.
 
     The labels below the rank of the result are its axes, and those of the sum are equal in all terms that multiply the
     same axes of it.
@@ -31,8 +31,8 @@ def multiplied_sums(
     extents: Extents,
     is_shared: Callable[[Node], bool],
 ) -> Iterator[MultipliedSum]:
-    """Yield each way to write ``coefficient`` times the einsum of `operands` as a product ``S @ C`` of an operand ``S``
-    that is a sum with several uses (``is_shared(S)``) and the einsum ``C`` of the others.
+    """Yield each way to write ``coefficient`` times the einsum of ``operands`` as a product ``S @ C``: ``S`` is an
+    operand with ``is_shared(S)``, a sum that several expressions use, and ``C`` the einsum of the other operands.
 
     Axis ``n`` of the einsum is axis ``order[n]`` of the result.
 
@@ -41,7 +41,7 @@ def multiplied_sums(
     rank = len(order)
 
     def is_matrix_sum(node: Node) -> bool:
-        """Return whether `node` is a sum of tensors with at least two axes that has several uses (``is_shared``)."""
+        """Return whether ``node`` has at least two axes and is a sum with several uses, as ``is_shared`` decides."""
         return len(node.shape) > 1 and is_shared(node)
 
     for position, (node, labels) in enumerate(operands):

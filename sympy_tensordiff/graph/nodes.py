@@ -71,8 +71,8 @@ Substitution = Mapping[Variable, Affine]
 
 
 class Graph(Elementwise):
-    """A table of nodes (equal nodes are one object) and variable names, with all constructors of nodes. A new graph is
-    made for each call from outside.
+    """A table of nodes, in which equal nodes are one object, and of variable names, with the constructors of all kinds
+    of nodes. Each call of a public function makes a new graph.
     """
 
     def __init__(self) -> None:
@@ -129,14 +129,14 @@ class Graph(Elementwise):
         return node
 
     def _neutral(self, op: str) -> Node | None:
-        """Return the constant that reduces to itself by ``op`` over any range: 0 for a sum, 1 for a product; None for
-        other reductions.
+        """Return the neutral element of the reduction ``op``: 0 for a sum, 1 for a product. None for a maximum or
+        minimum.
         """
         return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, outer: frozenset[int]) -> tuple[int, Substitution, Node]:
-        """Return ``(base, mapping, body)``: `body` with `variables`, which a binder such as a sum is about to bind,
-        renamed to the negative numbers ``-(base + 1)``, ``-(base + 2)``, ..., and the renaming as a substitution.
+        """Rename ``variables`` in ``body``, which a sum or other binder is about to bind, to the negative numbers
+        ``-(base + 1)``, ``-(base + 2)``, .... Return ``(base, renaming, new body)``.
 
         None of these numbers is in `outer`.
 
@@ -149,9 +149,8 @@ class Graph(Elementwise):
         return base, closing, self.substitute(body, closing)
 
     def _closed_binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
-        """Return the node of a sum, comprehension or other binder, with the kind `op`, in whose `body` the bound
-        variables already have their final numbers ``-(base + 1)``, ``-(base + 2)``, .... `data` are its constraints or
-        extents.
+        """Return the node of a sum or other binder (``op``), in whose ``body`` the bound variables are already renamed
+        to the negative numbers ``-(base + 1)``, ``-(base + 2)``, .... ``data`` are its constraints or extents.
 
         `names` are the names of the variables for printing.
         """
@@ -196,8 +195,9 @@ class Graph(Elementwise):
         return self.substitute(table.args[0], dict(zip(self.bound(table), index, strict=True)))
 
     def inside(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], tuple[Constraint, ...], Node]:
-        """Return ``(variables, constraints, body)`` of the sum or other binder `node`, for a look inside. Its bound
-        variables may also occur in other nodes; they are new ones if one of them is in ``taken``.
+        """Return ``(variables, constraints, body)`` of the sum or other binder ``node``, with the variables from which
+        it was made, which is cheaper than new ones. They may occur in other nodes, too; if one of them is in ``taken``,
+        all are new.
 
         Another node may have been made of the same variables. So use this for a look inside, or for a change of the
         body that is closed again before another node is opened.
@@ -214,9 +214,9 @@ class Graph(Elementwise):
         return variables, self._rows_of[node], body
 
     def open_shared(self, node: Node, taken: Container[int]) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of `node`, a sum or other binder, with its indices replaced by new
-        variables that are neither in ``taken`` nor free in `node`. All calls use the same variables, so that equal
-        parts of two binders become the same nodes.
+        """Return ``(variables, constraints, body)`` of the sum or other binder ``node``, with variables that are not in
+        ``taken`` in place of the bound ones. Calls for other binders use the same variables, so that equal parts of
+        them become the same nodes.
 
         Binders with indices of the same names get the same variables. Use it as `inside`.
         """
@@ -361,8 +361,8 @@ class Graph(Elementwise):
         return rewritten(self, [node], lambda part: self.map_own_forms(part, change))[0]
 
     def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
-        """Return ``node`` with ``change`` applied to the index forms that it stores itself: those of a read, or that of
-        an index. The new forms must be equal in value, and the arguments are unchanged.
+        """Return ``node`` with ``change`` applied to the index forms that it stores itself, such as the indices of a
+        read, but not to those in its arguments. The new forms must be equal in value.
         """
         if node.op == "read":
             return self.read(node.args[0], [change(form) for form in node.data])
@@ -374,8 +374,9 @@ class Graph(Elementwise):
         return renaming_map(self.bound(node), [self.fresh(name) for name in names])
 
     def _close_again(self, node: Node, fresh: Substitution, body: Node, mapping: Substitution) -> Node:
-        """Return a sum or other binder like ``node`` with the new ``body``, which contains the variables ``fresh[v]``
-        for the bound variables v. In its constraints or extents, ``mapping`` replaces other variables.
+        """Return a sum or other binder like ``node`` that binds the variables in ``fresh``, a mapping from the old
+        bound variables to the new ones. ``body`` is its new body; ``mapping`` is substituted in its constraints or
+        extents.
         """
         variables = [form.terms[0][0] for form in fresh.values()]
         data = substitute_all(node.data, {**mapping, **fresh})
@@ -385,8 +386,8 @@ class Graph(Elementwise):
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:
-    """Return whether `mapping` replaces each variable by another one (plus a constant), no two by the same and none by
-    one that is free in `node`. Different index forms in `node` then stay different.
+    """Return whether ``mapping`` only renames: it replaces each variable by another one (plus a constant), no two by
+    the same and none by one that is free in ``node``. Different index forms in ``node`` then stay different.
     """
     targets = set()
     for form in mapping.values():

@@ -42,8 +42,8 @@ def in_pairs(
     graph: Graph, roots: Sequence[Node], hints: Hints, known: Collection[Node] = (), shares: bool = True
 ) -> list[Node]:
     """Return ``roots`` with each einsum of several operands split into products of two, in the cheapest order for the
-    expected sizes ``hints``. Nodes in ``known`` are computed already and stay. Without `shares`, no einsum reuses
-    another one.
+    sizes expected by ``hints``. Nodes in ``known`` are computed already and stay. With ``shares``, a product of some
+    operands that another einsum computes is replaced by that one.
     """
     narrow = with_diagonals_inside(graph, without_unit_labels(graph, roots, known), known)
     products: Products | None = None
@@ -96,8 +96,9 @@ class _Pairing(TermProducts):
             self.split_all(parts)
 
     def find_computed_first(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
-        """Find einsums in ``parts`` that compute a product that ``roots`` contain, so that other einsums can begin with
-        it and reuse it. Add them to ``first``, a dictionary from products to the einsums that compute them completely.
+        """Add to ``self.first``, a dictionary from products to the einsums that need them, each einsum in ``parts``
+        that is itself one of these products, if the new graph of ``roots`` computes it. Other einsums can then begin
+        with this product.
         """
         if self.first:
             results = {*reachable(*(self.done[root] for root in roots))}
@@ -107,8 +108,9 @@ class _Pairing(TermProducts):
                     self.first[product].add(part)
 
     def find_computed_sums(self, roots: Sequence[Node]) -> bool:
-        """Add to ``self.built`` the sums of matrices that ``roots`` now compute as whole arrays, although a product
-        with such a sum was multiplied out. Return whether there are any: then all einsums must be split again.
+        """Add to ``self.built`` the sums of matrices that were to be multiplied out term by term, but that the new
+        graph of ``roots`` computes as arrays nevertheless. Return whether there are any: then all einsums must be split
+        again.
         """
         results = {*reachable(*(self.done[root] for root in roots))} if self.shared else set()
         built = {written for result, written in self.shared.items() if result in results}
@@ -116,9 +118,9 @@ class _Pairing(TermProducts):
         return bool(built)
 
     def find_computed_products(self, roots: Sequence[Node]) -> bool:
-        """Record in ``computed`` how often the new graph below `roots` uses each product. Return True if all einsums
-        must be split again, because a product is computed that seemed too expensive when a sum was to be multiplied
-        out.
+        """Record in ``self.computed`` each product in the new graph of ``roots``, with its number of uses. Return True
+        if one of them was assumed to be an extra cost when a sum was not multiplied out: then all einsums must be split
+        again.
         """
         if not self.rejected:
             return False
@@ -130,8 +132,8 @@ class _Pairing(TermProducts):
         return is_new
 
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether `product` is computed for another use as well, so that it costs nothing here: in the last pass
-        over the products, it had several uses, or none in the current result.
+        """Return whether ``product`` costs nothing here, because the graph of the last pass computes it for another
+        einsum, too: it had several uses there, or the current einsum did not need it.
         """
         if product not in self.computed:
             return False
@@ -163,7 +165,7 @@ class _Pairing(TermProducts):
                 self.written.setdefault(self.done[part], part)
 
     def split_core(self, node: Node) -> Node:
-        """Return the einsum `node` as products of at most two operands.
+        """Return the einsum ``node`` rewritten as a chain of products, each of at most two operands.
 
         Einsums among its operands are merged into it before, where one multiplication order for all is cheaper; a sum
         among them is multiplied out if that is much cheaper.
@@ -198,8 +200,8 @@ class _Pairing(TermProducts):
         return trampoline(self.split_in_order(operands, output, extents))
 
     def cheaper_terms(self, node: Node, output: tuple[int, ...]) -> list[tuple[Number, Node]]:
-        """Return the einsum ``node`` as terms, pairs of a coefficient and an einsum with the labels ``output``: it is
-        multiplied out over an operand that is a sum of outer products. [] unless that takes at most half the work.
+        """Multiply out the einsum ``node`` over an operand that is a sum of outer products. Return the terms, pairs of
+        a coefficient and an einsum with the result labels ``output``; [] unless they take at most half the work.
         """
         if not any(map(self.products.rank, node.args)) or not sums_labels(node):
             return []
@@ -341,8 +343,8 @@ class _Pairing(TermProducts):
         return work, self.graph.ein(1, [tensors[-1]], output, extents)
 
     def order_with_small_products(self, orders: Sequence[Order], extents: Extents) -> Order:
-        """Return the first of `orders`, the orders in which a product can be multiplied. If it makes an array that
-        grows faster than all stored arrays, return the first equally cheap order that makes none, if there is one.
+        """Return the first of ``orders``, the orders in which a product of several tensors can be multiplied. If it
+        makes an array that grows faster than all stored arrays, prefer the first equally cheap order that makes none.
 
         Where ``A @ B`` is computed for a function, ``B @ A @ C`` is ``B @ (A @ C)`` with a result of its shape.
         """
@@ -361,8 +363,9 @@ class _Pairing(TermProducts):
     def is_less_work_shared(
         self, shared: CongruentFactors, operands: list[Labelled], output: tuple[int, ...], extents: Extents
     ) -> bool:
-        """Return whether an einsum of ``operands`` takes fewer operations if two equal products in it are computed
-        once. `shared` has these products. ``output`` are the result labels; ``extents`` maps labels to extents.
+        """Return whether an einsum of ``operands`` takes fewer operations if two equal products in it, such as ``P`` in
+        ``P.T @ M @ P``, are computed once. ``shared`` describes them; ``output`` are the result labels, ``extents``
+        maps labels to extents.
         """
         axes, renamed = shared.axes
         zero = self.graph.zero
@@ -374,8 +377,9 @@ class _Pairing(TermProducts):
     def order_with_shared_product(
         self, tensors: list[Labelled], orders: Sequence[Order], sizes: Mapping[int, int]
     ) -> Order | None:
-        """Return the order in `orders` whose first product other einsums need, too; of several, the one that saves the
-        most operations. None if there is none. Products larger than all other tensors do not count.
+        """Return the order in ``orders`` whose first product other einsums need, too, so that it is computed once; of
+        several, the one that saves the most operations. None if there is none. Products larger than all other tensors
+        do not count.
         """
         best: tuple[int, Order] | None = None
         for order in orders:
@@ -393,8 +397,8 @@ class _Pairing(TermProducts):
         return None if best is None else best[1]
 
     def sum_private_labels(self, part: Labelled, uses: Counter[int], extents: Extents) -> Recursion[Labelled]:
-        """Return the operand `part` summed over the labels that neither another operand nor the output has; unchanged
-        if there are none. `uses` counts the uses of each label by operands and output.
+        """Return the operand ``part``, summed over its labels that occur in no other operand and not in the result;
+        unchanged if there are none. ``uses`` counts the operands, and the result, that have each label.
         """
         labels = part[1]
         shared = tuple(dict.fromkeys(label for label in labels if uses[label] > 1))
@@ -430,7 +434,9 @@ def _summed_later(operands: Sequence[Labelled], uses: Counter[int], output: Sequ
 
 
 def _is_safe_power(power: Node) -> bool:
-    """Return whether `power` is not a quotient, or a quotient by a sum of 1 or more and squares: ``(1 + s**2)**-2``."""
+    """Return whether ``power`` divides by no number below 1: its exponent is positive, or its base is a sum of squares
+    and a constant of at least 1, as in ``(1 + s**2)**-2``.
+    """
     base, exponent = power.args
     if exponent.op != "const" or exponent.data > 0:
         return exponent.op == "const"

@@ -393,7 +393,9 @@ class Reader(ConditionReader):
         return node
 
     def _read_delta(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a `KroneckerDelta`: a guard by an equation, or cases if that is not linear."""
+        """Return the node of a `KroneckerDelta`: 1 under a guard with an equation of the two indices. If this equation
+        is not linear, the guard is replaced by cases that are.
+        """
         yield from ()
         left, right = expr.args[:2]
         if len(expr.args) > 2:

@@ -126,8 +126,8 @@ class Applications(ABC):
         return self.graph.call(expr.func, args)
 
     def _read_integer_function(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return the node of a SymPy floor, ceiling, remainder, maximum or minimum: an exact index form if its
-        arguments are indices, else function calls (a remainder becomes ``x - n*floor(x/n)``).
+        """Return the node of a SymPy floor, ceiling, remainder, maximum or minimum. If its arguments are indices, it is
+        an exact index form; otherwise it is a function call, and a remainder is ``x - n*floor(x/n)``.
         """
         if on_indices(expr, self.integers) and _number_of_extrema(expr) <= MAX_EXTREMA_IN_INDEX:
             try:
@@ -142,8 +142,8 @@ class Applications(ABC):
         return node
 
     def _read_levi_civita(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
-        """Return a node for SymPy's `LeviCivita`: a call of this function, or if products are wanted or all indices are
-        numbers, the product of index differences that is equal to it.
+        """Return the node of SymPy's `LeviCivita`: a call of this function, or the equal product of index differences,
+        if the reader was asked for products or all indices are numbers.
         """
         if len(expr.args) > MAX_LEVI_CIVITA_INDICES or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
@@ -199,8 +199,9 @@ class Applications(ABC):
         return _BUILD[type(expr)](self.graph, expr, operands)
 
     def _read_batch_entry(self, expr: Any, matrix: Node, batch: Sequence[int]) -> Node:
-        """Return ``expr``, a function of a matrix that depends on the indices ``batch``, such as ``inv(M_i)``, as an
-        entry of the same function of the stack of all these matrices. ``matrix`` is the node of the matrix.
+        """Return the node of ``expr``, a function of a matrix that depends on the indices ``batch``, such as
+        ``inv(M_i)``. It is an entry of the same function of the stack of all these matrices. ``matrix`` is the node of
+        the matrix.
         """
         graph = self.graph
         variables, _, body = graph.open(matrix)
@@ -265,7 +266,9 @@ def _has_integer(variables: Sequence[Any]) -> bool:
 
 
 def _assumptions(variable: Any) -> dict[str, bool]:
-    """Return the assumptions for a dummy that replaces ``variable``: an integer or a real number."""
+    """Return the assumptions of a SymPy dummy that replaces ``variable``: ``{"integer": True}`` for an integer symbol,
+    else ``{"real": True}``.
+    """
     return {"integer": True} if isinstance(variable, sympy.Symbol) and variable.is_integer else {"real": True}
 
 

@@ -61,8 +61,9 @@ class ScanData(NamedTuple):
 
 
 def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
-    """Return ``(constants, tensors, symbols)`` for the step of a scan (a loop over time): a dictionary from its largest
-    loop-invariant expressions to tensor symbols for them, and the tensors and other free symbols that it reads.
+    """Find the expressions that are the same in all steps of a scan (a loop over time), so that they can be computed
+    before it. Return ``(constants, tensors, symbols)``: a dictionary from these to tensor symbols that replace them,
+    and the tensors and other free symbols that the steps then read.
     """
     moved = {expr: _placeholder(expr) for expr in _unchanged(scan)}
     steps = [step.xreplace(moved) for step in scan.steps]
@@ -74,8 +75,8 @@ def step_constants(scan: Scan) -> tuple[dict[Any, Any], list[Any], list[Any]]:
 
 
 def _placeholder(expr: Any) -> Any:
-    """Return a tensor symbol that replaces `expr`, a value that is the same in all steps of a scan, in the steps. It
-    has the shape of `expr`, and a name made from it.
+    """Return a tensor symbol that replaces ``expr``, a value that is the same in all steps of a scan. It has the shape
+    of ``expr``; its name is made from a hash of ``expr``.
     """
     return TensorSymbol(f"constant_{measures(expr).digest.hex()[:12]}", shape_of(expr))
 

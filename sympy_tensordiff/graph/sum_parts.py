@@ -17,8 +17,8 @@ _STORED = frozenset({"tensor", "inv", "scan"})
 
 
 class PrivateParts(NamedTuple):
-    """The sums and products in the terms of one sum that no other expression uses. They need not be computed if this
-    sum is multiplied out.
+    """The sums and products below one sum that no other expression uses. If this sum is multiplied out,
+    ``A @ x + B @ x`` for ``(A + B) @ x``, they need not be computed.
     """
 
     sums: Collection[Node]
@@ -40,8 +40,8 @@ class SumParts:
         self.shares: dict[Node, Mapping[Node, Fraction]] = {}
 
     def private_parts(self, total: Node) -> PrivateParts:
-        """Return the sums and products below the sum ``total`` that only this sum uses, directly or inside of one
-        another. They need not be computed if ``total`` is multiplied out.
+        """Return the sums and products below the sum ``total`` that nothing else uses. They need not be computed if
+        ``total`` is multiplied out term by term.
         """
         if total not in self.private:
             found: dict[Node, None] = {}
@@ -64,8 +64,8 @@ class SumParts:
         return self.private[total]
 
     def shared_terms(self, total: Node) -> Mapping[Node, Fraction]:
-        """Return a dictionary from products that are terms of ``total``, and used in sums only, to the fraction of
-        their uses that is in ``total``: 1/2 for a product that another sum uses once, too.
+        """Return the products that are terms of ``total`` and of other sums, but are used nowhere else. Each is mapped
+        to the fraction of its uses that is in ``total``: 1/2 if another sum uses it once, too.
 
         If all these sums are multiplied out term by term, the products need not be computed.
         """
@@ -77,9 +77,7 @@ class SumParts:
         return self.shares[total]
 
     def uses_in_sums(self, product: Node) -> int:
-        """Return the number of terms of sums that are `product`, perhaps scaled or transposed; 0 if it has other
-        uses.
-        """
+        """Return how often ``product`` is a term of a sum, perhaps scaled or transposed; 0 if it has any other use."""
         users = self.products.users
         own = users.get(product, ())
         views = [user for user in own if is_view(user)]
@@ -108,8 +106,8 @@ class SumParts:
         return terms
 
     def is_sparse(self, node: Node) -> bool:
-        """Return whether a term is broadcast, diagonal or an outer product; multiplying by it takes fewer operations
-        than by a matrix.
+        """Return whether the tensor ``node`` is broadcast, diagonal or an outer product, so that multiplying by it
+        takes fewer operations than by a full matrix.
         """
         core = node
         if is_view(node):
@@ -120,8 +118,8 @@ class SumParts:
         return is_outer(core) or self.products.rank(core) > 0
 
     def mixes_orders(self, terms: Sequence[Node]) -> bool:
-        """Return whether `terms` are multiples of stored tensors with their axes in different orders, as in ``A +
-        A.T``, which no order of loops reads contiguously. False for terms that may cancel exactly, as ``A - A.T``.
+        """Return whether ``terms`` are multiples of stored tensors, with axes in different orders, as in ``A + A.T``:
+        no order of loops reads all of them contiguously. False if terms may cancel, as in ``A - A.T``.
         """
         found: dict[Node, list[Number]] = {}
         orders = set()
@@ -135,8 +133,8 @@ class SumParts:
         return len(orders) > 1 and not cancels
 
     def work_of_sum(self, total: Node, products: Collection[Node], volume: int) -> int:
-        """Return the number of operations for the sum ``total``: its additions, and those of inner sums that nothing
-        else uses, at each of its ``volume`` entries, plus the operations for ``products``.
+        """Return the number of operations that compute the sum ``total`` with ``volume`` entries: its additions, those
+        of inner sums that nothing else uses, and the work for ``products``.
         """
         additions = sum(len(part.args) for part in (total, *self.private_parts(total).sums))
         return additions * volume + sum(self.work.get(product, 0) for product in products)
@@ -158,8 +156,8 @@ def _permutes(view: Node) -> bool:
 
 
 def _axes_of(term: Node) -> tuple[int, ...]:
-    """Return the permutation by which the view `term` orders the axes of its operand: for each axis of the operand, its
-    number in the view. The identity if `term` is not a view.
+    """Return the order in which ``term``, a view of a tensor, has the axes of that tensor: for each axis of the tensor,
+    its position in the view. The identity if ``term`` is not a view.
     """
     if not is_view(term):
         return tuple(range(len(term.shape)))

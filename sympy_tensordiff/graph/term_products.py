@@ -89,11 +89,13 @@ class TermProducts(SumParts):
 
     @abstractmethod
     def is_computed_elsewhere(self, product: Node) -> bool:
-        """Return whether `product` is computed in any case, for another part of the result than the current one."""
+        """Return whether ``product`` is computed in any case, because another part of the result than the current one
+        uses it.
+        """
 
     def split_by_terms(self, product: ProductWithSum, work: int) -> Recursion[Evaluation | None]:
-        """Return ``(multiplications, node)`` for `product` with its sum multiplied out: how many multiplications it
-        takes, and the new node. None if they are more than ``work``.
+        """Return ``(multiplications, node)`` for ``product`` with its sum multiplied out: the number of
+        multiplications, and the new node. None if it takes more of them than ``work`` and the savings allow.
 
         Sums with several uses in its terms are multiplied out in turn, each once, with the sum of all that multiplies
         it, as in a reverse sweep: the number of products in nested sums would grow exponentially otherwise.
@@ -126,8 +128,9 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Distribute `product`, an einsum with a sum as an operand, over the terms of this sum: return ``((operations,
-        node), sum)`` for each term, or None if that costs more than `work` plus the operations it saves.
+        """Distribute ``product``, an einsum with a sum as one operand, over the terms of this sum. Return a triple
+        ``((operations, node), sum)`` for each term; None if that costs more than ``work`` and the saved operations
+        together.
 
         ``operations`` is the number of multiplications for ``node``. ``sum`` is None, or a factor by which ``node``
         must still be multiplied: a `MultipliedSum` that several terms share.
@@ -193,8 +196,8 @@ class TermProducts(SumParts):
         return best[1]
 
     def shared_products(self, total: Node) -> dict[Node, int]:
-        """Return a dictionary from products among the terms of ``total`` to the number of operations that ``total``
-        saves if the product is not computed by itself.
+        """Return how many operations the sum ``total`` saves for each product among its terms that other sums contain,
+        too, if the product is not computed by itself: a dictionary from products to numbers.
 
         That is possible if ``total`` and all other sums with these terms are multiplied out term by term.
 
@@ -216,8 +219,9 @@ class TermProducts(SumParts):
         return self.work_of_sum(total, every, volume) // self.products.uses[total]
 
     def opened_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[OpenedTerm]:
-        """Return ``((work, node), sum)`` for the einsum `product` with `term` in place of its sum: the number of
-        operations, the new node, and a `MultipliedSum` by which the caller must still multiply the node, or None.
+        """Return ``((work, node), sum)`` for the einsum ``product`` with ``term`` in place of its sum: the number of
+        operations and the new node. If ``sum``, a `MultipliedSum`, is not None, the caller must still multiply the node
+        by it.
 
         The products in `opened` are multiplied out.
         """
@@ -228,9 +232,9 @@ class TermProducts(SumParts):
         return (work, self.graph.scale(found.coefficient, node)), found
 
     def multiplied_sum(self, whole: Node, opened: frozenset[Node]) -> MultipliedSum | None:
-        """Return the einsum `whole` as the product of a shared sum (one with several uses) and the einsum of the other
-        operands. None if there is no such sum, or if this order costs more. Products in `opened` are multiplied out
-        first.
+        """Return the einsum ``whole`` as the product of two factors: a sum with several uses, and the einsum of the
+        other operands. None if it has no such sum, or if it is cheaper to multiply in another order. Products in
+        ``opened`` are replaced by their factors first.
         """
         core, order = core_of(whole), tuple(range(len(whole.shape)))
         if not whole.shape or not is_core(core) or len(core.shape) != len(order):
@@ -257,8 +261,8 @@ class TermProducts(SumParts):
         return self.products.volume([*product.axes, *product.operand[1]], product.extents)
 
     def is_no_more_work_first(self, product: MultipliedSum, output: tuple[int, ...]) -> bool:
-        """Return whether it is as cheap as the best order to multiply by the sum in `product` last, after all other
-        operands. ``output`` are the labels of the result.
+        """Return whether multiplying the sum in ``product`` last, after all other operands, takes no more work than the
+        best order. ``output`` are the labels of the result.
         """
         zero, extents = self.graph.zero, product.extents
         apart = self.products.work_in_order([*product.others, product.operand], output, extents)
@@ -266,8 +270,8 @@ class TermProducts(SumParts):
         return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
-        """Return ``(number of operations, node)`` for `product` with its summand `term` in place of its sum, split into
-        products of two operands.
+        """Return ``(number of operations, node)`` for the einsum ``product`` with ``term`` in place of its sum, split
+        into products of two operands.
 
         Operands in `opened`, which are products themselves, are first replaced by their factors.
         """
@@ -300,9 +304,9 @@ class TermProducts(SumParts):
         return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
 
     def split_power(self, node: Node) -> Node:
-        """Return the entry of `node` in the dictionary ``done``: its form once products are split into products of two
-        operands. A power or view without an entry is rebuilt from its split arguments; any other node is returned
-        unchanged.
+        """Return ``node`` after the splitting of products into products of two operands, as the dictionary ``done``
+        records it. A power or view without an entry there is rebuilt from its split arguments; any other node is
+        returned unchanged.
 
         A product of a term and the other operands may have two equal factors: then it has a power that no node of the
         graph has.

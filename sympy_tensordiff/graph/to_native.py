@@ -144,9 +144,9 @@ class _Native(ExpressionWriter):
     def limits(
         self, node: Node, variables: Sequence[int], rows: Sequence[Constraint], body: Node, bound_symbols: BoundSymbols
     ) -> list[tuple[Any, Any, Any]]:
-        """Return the limits, outermost first, with which the sum `node` of `body` over `variables` in the range `rows`
-        is written for SymPy. They are such that an empty range ends exactly 1 before its start, since SymPy sums over
-        other empty ranges are negative.
+        """Return the limits ``(index, lowest, highest)`` of the sum ``node`` for SymPy, outermost first: those of
+        ``variables`` in the range ``rows``, with the summand ``body``. Upper limits are raised where a range may be
+        empty: SymPy's sum is 0 only if a range ends exactly 1 before its start.
         """
         group = self.merging.pop(node, [])
         group += variables
@@ -165,8 +165,8 @@ class _Native(ExpressionWriter):
         return result
 
     def not_below_empty(self, low: Any, high: Any, rows: Iterable[Constraint]) -> Any:
-        """Return the upper bound `high`, as ``Max(high, low - 1)`` unless ``rows`` prove that it is at least ``low -
-        1``. SymPy's sums are wrong for smaller ones.
+        """Return the upper limit ``high`` of a sum, as ``Max(high, low - 1)`` unless ``rows`` imply
+        ``high >= low - 1``. SymPy's sums over ranges with a smaller upper limit are not 0.
         """
         facts = (*self.facts, *rows)
         highs = [self.affine(form) for form in bound_forms(high, sympy.Min)]
@@ -180,8 +180,8 @@ class _Native(ExpressionWriter):
     # -------------------------------------------------------------- conditions, which SymPy moves out of its sums
 
     def leaking_indices(self, node: Node, indices: Iterable[int], bound_symbols: BoundSymbols) -> str:
-        """Return the names, as text, of those ``indices`` that would leave the sum that binds them if SymPy merged the
-        nested sums around `node`; "" if there are none.
+        """Return the names, as text, of those ``indices`` that SymPy would move out of the sum that binds them, when it
+        merges the nested sums around ``node``; "" if there are none.
         """
         outer_variables, names = set[int](), list[str]()
         groups = {id(self.groups[v]): self.groups[v] for v, _ in bound_symbols}
@@ -268,9 +268,9 @@ def to_einsum(expr: Any) -> Any:
 
 
 def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Sequence[Affine]) -> Node:
-    """Return `body`, the formula of a tensor's entry, with the index of the tensor's only axis of extent 1 in place of
-    0 in all reads along axes of extent 1: ``u[k, q]`` for ``u[k, 0]``. Unless there is exactly one such axis, `body` is
-    unchanged.
+    """Return ``body``, the formula of a tensor's entry, with reads along axes of extent 1 written with an index:
+    ``u[k, q]`` for ``u[k, 0]``, where ``q`` is the index in ``variables`` of the only axis of extent 1. Unchanged
+    unless there is exactly one such axis.
 
     The axes of operands and result then match.
     """
@@ -280,8 +280,8 @@ def _along_axes(graph: Graph, body: Node, variables: Sequence[int], extents: Seq
     axis = Affine.variable(single[0])
 
     def along(node: Node) -> Node:
-        """Return `node`, if it is a read such as ``u[k, 0]``, with the index ``q`` at all axes of extent 1, as in
-        ``u[k, q]``; other nodes unchanged.
+        """Return ``node``, if it is a read such as ``u[k, 0]``, with the index of the tensor's axis of extent 1 along
+        all axes of extent 1, as in ``u[k, q]``; other nodes unchanged.
         """
         if node.op != "read":
             return node
@@ -357,8 +357,8 @@ class _WholeTensors:
             selected = {v: extent for v, extent in selected.items() if work.refused and v not in work.refused}
 
     def if_closed(self, whole: Node | None) -> Node | None:
-        """Return `whole`, unless an operation on whole tensors in it depends on an index of an outer sum or
-        comprehension: then return None.
+        """Return ``whole``, or None if an operation on whole tensors in it depends on an index that an outer sum or
+        comprehension binds.
         """
         parts = reachable(whole) if whole is not None and self.around else ()
         return None if any(takes_tensors(part) and not self.around.isdisjoint(part.free) for part in parts) else whole

@@ -38,8 +38,8 @@ def without_unit_labels(graph: Graph, roots: Sequence[Node], known: Collection[N
 
 
 def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Return `roots` with each product of which only the diagonal is needed computed there alone: ``Sum_j A[i, j]*B[j,
-    i]`` for the diagonal of ``A @ B``. Nodes in `known` are unchanged.
+    """Return ``roots`` with each product of which only the diagonal is used replaced by the formula of the diagonal:
+    ``Sum_j A[i, j]*B[j, i]`` for the diagonal of ``A @ B``. Nodes in ``known`` are unchanged.
     """
     for _ in range(MAX_NESTED_DIAGONALS):
         before, roots = roots, _with_diagonals_inside(graph, roots, known)
@@ -49,8 +49,8 @@ def with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection
 
 
 def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collection[Node]) -> Sequence[Node]:
-    """Return `roots` with each product whose entries are used on a diagonal only replaced by this diagonal. Nodes in
-    `known` are unchanged.
+    """Replace each product below ``roots`` of which only the diagonal is used by the formula of its diagonal, in one
+    pass. Return the new roots; nodes in ``known`` are unchanged.
 
     This is one pass: a product whose other entries become unused only by it is left for the next one.
     """
@@ -83,8 +83,8 @@ def _with_diagonals_inside(graph: Graph, roots: Sequence[Node], known: Collectio
 
 
 def _diagonal(graph: Graph, product: Node, order: tuple[int, ...]) -> Node:
-    """Return the diagonal of `product` on which axes with equal numbers in `order` have equal indices: ``P[i, j, i]``
-    for ``(0, 1, 0)``. The result has one axis for each different number, in order of first occurrence.
+    """Return the diagonal of ``product`` that ``order`` describes: axes with equal numbers there have equal indices,
+    ``P[i, j, i]`` for ``(0, 1, 0)``. The result has one axis for each different number, in order of first occurrence.
     """
     number, core = graph.split_view(product)
     if not is_core(core) or core.shape != product.shape or len(set(core.data.output)) < len(order):

@@ -29,7 +29,7 @@ from sympy_tensordiff.graph.write_forms import BoundSymbols
 from sympy_tensordiff.graph.write_tensors import TensorWriter, branches_of, number, with_mean
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_empty, is_implied
-from sympy_tensordiff.integer.indirect import partition_data
+from sympy_tensordiff.integer.indirect import data_entries, partition_data
 from sympy_tensordiff.integer.rows import Rows, normalise, partition
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Own
 from sympy_tensordiff.symbolic.expressions.depth import BoundedDepth
@@ -209,8 +209,8 @@ class ExpressionWriter(TensorWriter):
         return self.depth.build(sympy.Add, terms)
 
     def is_written_second(self, case: Node, rest: tuple[Constraint, ...], bound_symbols: BoundSymbols) -> bool:
-        """Return whether `case`, one of two guards with opposite conditions, is written as the second branch of a
-        `Piecewise`: if it is for the upper part of a range, for odd indices, or for "not divisible". ``rest`` are the
+        """Return whether ``case``, one of two guards with opposite conditions, becomes the second branch of a
+        `Piecewise`: its condition is an upper part of a range, an odd index, or "not divisible". ``rest`` are the
         constraints that both guards share.
         """
         (row,) = (row for row in case.data if row not in rest)
@@ -278,10 +278,32 @@ class ExpressionWriter(TensorWriter):
 
     def write_sum(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of a sum over ranges, with a minus sign moved in front of it."""
+        nested = self.guarded_before_limits(node)
+        if nested is not node:
+            written: Any = yield self.visit(nested, bound_symbols)
+            return written
         summand, limits = yield self.ranged(node, bound_symbols)
         # SymPy has its own sign for the arguments of odd functions.
         sign = -1 if summand.is_Mul and summand.args[0].is_Rational and summand.args[0].is_negative else 1
         return sign * IndexedSum._trusted(sign * summand, limits)
+
+    def guarded_before_limits(self, node: Node) -> Node:
+        """Return a double sum such as ``Sum_(i, j) [h[i] >= 1]*f``, whose limits for j are entries of integer data, as
+        ``Sum_i [h[i] >= 1]*Sum_j f``: an entry like ``p[h[i] - 1]`` may exist only where the condition holds. Other
+        sums are unchanged.
+        """
+        graph, count = self.graph, len(self.graph.bound(node))
+        if count == 1 or node.args[0].op != "guard" or not any(data_entries([row.form]) for row in node.data):
+            return node
+        variables, rows, body = graph.open(node)
+        visible = [partition(rows, variables[n + 1 :])[0] for n in range(count)]
+        first = next(n for n in range(count) if data_entries(row.form for row in visible[n]))
+        outside, inside = partition(body.data, variables[first:])
+        if not first or not outside:
+            return node
+        around, own = partition(rows, variables[first:])
+        total = graph.sum(variables[first:], own, graph.guard(inside, body.args[0]))
+        return graph.sum(variables[:first], around, graph.guard(outside, total))
 
     def write_reduction(self, node: Node, bound_symbols: BoundSymbols) -> Recursion[Any]:
         """Return the expression of a product, maximum or minimum over ranges."""
@@ -322,8 +344,9 @@ class ExpressionWriter(TensorWriter):
 
 
 def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Constraint, ...]]]:
-    """Yield ``(term, complement or None, common constraints)`` for the terms of a sum. Two guards that differ only in
-    one negated constraint are a pair.
+    """Pair the terms of a sum: two guards are a pair if one constraint of the first is negated in the second and all
+    others are equal. Yield ``(term, complement, common constraints)``; the complement is None for a term without a
+    partner.
 
     A single term has None as its partner and no rows.
     """
@@ -360,8 +383,8 @@ def _case(body: Any, *conditions: Any) -> Any:
 
 
 def _with_mean(factors: list[Any]) -> list[Any]:
-    """Return `factors` with ``1/n`` and the only sum over axes in them written as one mean over n terms; unchanged if
-    they have no such sum.
+    """Return ``factors`` with their only sum over axes and a factor ``1/n`` written as one mean, if the sum has n
+    terms; otherwise unchanged.
     """
     parts = [part for factor in factors for part in sympy.Mul.make_args(factor)]
     totals = [part for part in parts if isinstance(part, EinsumProduct)]
@@ -372,8 +395,8 @@ def _with_mean(factors: list[Any]) -> list[Any]:
 
 
 def _absorb_minus(factors: list[Any]) -> list[Any]:
-    """Return `factors`, whose first is a number, with its minus sign moved into a difference: ``-(a - b)*x`` becomes
-    ``(b - a)*x``. Return them unchanged if none is such a difference.
+    """Return ``factors``, the first of which is a number, with the minus sign of this number moved into a difference:
+    ``-(a - b)*x`` becomes ``(b - a)*x``. Unchanged if there is no minus sign or no difference.
 
     Squares ``(a - b)**2`` in other factors become ``(b - a)**2``.
     """
@@ -389,8 +412,8 @@ def _absorb_minus(factors: list[Any]) -> list[Any]:
 
 
 def _replaced(factor: Any, old: Any, replacement: Replacement) -> Any:
-    """Apply ``replacement``, which replaces the power `old` by an equal one, to `factor`, and return the result. Return
-    a factor without this power unchanged.
+    """Return ``factor`` with the power ``old`` replaced by an equal one, as ``replacement`` does it. A factor without
+    this power is returned unchanged.
 
     In a `Piecewise`, each value and condition is replaced without evaluation, because SymPy would change the
     conditions.
@@ -431,8 +454,8 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
 def _choices_by_first_condition(node: Node) -> list[Node]:
-    """Return the first guard or select in the comparison `node`, searched from the outside, and all others that test
-    the same condition, so that the comparison can be split into the cases where it holds and fails.
+    """Find the outermost guard or select in the comparison ``node``, and return it with all others that test the same
+    condition. The comparison can then be split into two cases, by whether this condition holds.
 
     Return [] if there are none. Sums are not searched.
 
@@ -466,8 +489,8 @@ MAX_TERMS = 16
 
 
 def common_rows(addition: Node) -> Rows:
-    """Return the inequalities that hold in every term of `addition`, because the guard around each term states or
-    implies them; () if there are none. A single guard around the addition can then test them.
+    """Return the inequalities that hold for every term of ``addition``, so that one guard around the addition can test
+    them: the guards around each term state or imply them. () if there are none.
 
     A constraint that some guards only imply is taken if two state it, and if it is all that one states: then the sum
     has as many guards as before, or fewer.

@@ -92,7 +92,9 @@ class Forms:
         return sympy.Mod(above, below, evaluate=False)
 
     def quotient(self, function: Any, form: Affine, divisor: Affine, bound_symbols: BoundSymbols) -> Any:
-        """Return ``function(form/divisor)``, with floor or ceiling as `function` and a symbolic divisor."""
+        """Return ``function(form/divisor)`` as a SymPy expression, where ``function`` is floor or ceiling and
+        ``divisor`` is not a number.
+        """
         return function(self.form(form, bound_symbols) / self.form(divisor, bound_symbols))
 
     def extremum(self, extremum: Extremum, bound_symbols: BoundSymbols) -> Any:
@@ -123,8 +125,8 @@ class Forms:
         return self.symbol(variable, bound_symbols)
 
     def rounded(self, function: Any, form: Affine, divisor: int, bound_symbols: BoundSymbols) -> Any:
-        """Return ``function(form/divisor)`` for floor or ceiling, as SymPy would evaluate it, but where possible
-        without calling SymPy's slow evaluation.
+        """Return ``function(form/divisor)``, with floor or ceiling as ``function``, in the notation to which SymPy
+        evaluates it. SymPy's slow evaluation is avoided where possible.
         """
         if divisor == 1:
             return self.form(form, bound_symbols)
@@ -139,8 +141,8 @@ class Forms:
         )
 
     def has_assumptions(self, *forms: Affine) -> bool:
-        """Return whether SymPy may know more about the variables in ``forms`` than that they are integers, and could
-        simplify the written forms: one is written as an expression, or is a symbol that is declared even or odd.
+        """Return whether SymPy may know more about a variable in ``forms`` than that it is an integer: it is written as
+        an expression, or its symbol is declared even or odd. SymPy could then simplify the written form.
         """
         symbols = [self.reader.symbols.get(v, _UNRESTRICTED) for v in atoms_in(forms)]
         return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
@@ -156,8 +158,9 @@ class Forms:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, bound_symbols: BoundSymbols) -> tuple[int, int]:
-        """Return the term of `form`, as ``(variable, coefficient)``, that is printed alone on the left of a constraint:
-        that of the outermost bound index, else of a free index, else of a size.
+        """Return the term of ``form`` that is printed alone on the left of a constraint, as
+        ``(variable, coefficient)``: that of the outermost bound index, else of a free index, else of a size.
+        ``bound_symbols`` lists the bound variables, outermost first.
         """
         bound, limits = {v: n for n, (v, _) in enumerate(bound_symbols)}, self.reader.limits
 

@@ -63,9 +63,9 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
 def order_symmetric_labels(
     operands: Sequence[tuple[Node, tuple[int, ...]]], output: Sequence[int], known: Mapping[Node, bool]
 ) -> list[WrittenOperand]:
-    """Return the operands with the labels of symmetric matrices exchanged where the product then reads as a chain:
-    ``x.T S y``, without a transposed S. ``known`` says which nodes are symmetric matrices, and `output` are the labels
-    of the result.
+    """Return ``operands``, pairs of a node and its labels, with the two labels of a symmetric matrix exchanged where
+    the product then reads as a chain, ``x.T S y``, without a transposed S. ``known`` says which nodes are symmetric;
+    ``output`` are the labels of the result.
 
     A path starts at the first axis of the result, or at an end.
     """
@@ -125,8 +125,8 @@ def write_einsum(
 
 
 def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduct]]:
-    """Return ``(factor*n, [mean])`` if ``factor`` contains ``1/n`` for the symbolic number n of terms of the sum
-    `total`; else ``(factor, [total])``.
+    """Write the sum ``total`` of n terms as a mean if ``factor`` contains ``1/n``, for a symbolic n: return
+    ``(factor*n, [mean])``. Otherwise return ``(factor, [total])``.
     """
     extents = total.label_extents
     count = sympy.Mul(*(extents[label] for label in added_labels(total.inputs, total.output)))
@@ -139,7 +139,7 @@ def with_mean(factor: Any, total: EinsumProduct) -> tuple[Any, list[EinsumProduc
 
 
 def mean_inside(factor: Any, expr: Any) -> tuple[Any, Any]:
-    """Return ``(factor*n, expr)`` with a sum of n terms in ``expr`` written as a mean, if ``factor`` contains ``1/n``:
+    """Write a sum of n terms in ``expr`` as a mean if ``factor`` contains ``1/n``, and return ``(factor*n, new expr)``:
     ``(2, mean(x))`` for ``2/n`` and ``sum(x)``. Otherwise return both unchanged.
     """
     if isinstance(expr, EinsumProduct):
@@ -161,8 +161,8 @@ def scaled_product(factor: Any, tensors: Sequence[Any]) -> Any:
 
 
 def _operand_key(operand: WrittenOperand) -> tuple[Any, ...]:
-    """Return a sort key for operands: variables come first, by name; the order of others is the same in every
-    process.
+    """Return a key by which operands are sorted for printing: variables first, by name, then others by a hash that is
+    the same in every process.
     """
     expr = operand[0]
     return (0, expr.name, "") if expr.is_symbol else (1, "", measures(expr).digest.hex())
@@ -237,8 +237,8 @@ def number(value: Number) -> Any:
 
 
 def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
-    """Return a letter for each axis of the tensor `node`, as the user named them, with a blank for an axis without a
-    name; "" if no axis has one. The letters of `node` and of all nodes below it are added to `known`.
+    """Return the letters that the user gave to the axes of the tensor ``node``, with a blank for an axis without a
+    letter; "" if no axis has one. The letters of ``node`` and of all nodes below it are added to ``known``.
     """
     for part in reachable(node, known=known):
         known[part] = graph.letters.get(part, "")
@@ -253,8 +253,8 @@ def axis_letters(graph: Graph, node: Node, known: dict[Node, str]) -> str:
 
 
 def _log_softmax(graph: Graph, node: Node) -> list[Node]:
-    """Return ``[u, -logsumexp(u)]``, the terms of the logarithm of a softmax, which the graph stores as
-    ``-(logsumexp(u) - u)``; [] for other nodes.
+    """Return the two terms ``[u, -logsumexp(u)]`` if ``node`` is the logarithm of a softmax, ``-(logsumexp(u) - u)`` in
+    the graph; [] for other nodes.
     """
     if not (node.view and node.data.is_multiple and node.args[0].op == "add"):
         return []
@@ -345,15 +345,15 @@ class TensorWriter(Forms, ABC):
         return TensorFunction(sympy.Lambda(tuple(symbols.values()), template), *operands)
 
     def _call_template(self, node: Node, leaves: dict[Node, Any], bound_symbols: BoundSymbols) -> Recursion[Any]:
-        """Return the function call `node` as an expression in placeholder symbols, one for each operand. ``leaves``
-        maps operands to their symbols; those of new operands are added to it.
+        """Return the function call ``node`` as an expression in placeholder symbols, one for each argument. ``leaves``
+        maps arguments to their symbols; new arguments are added to it.
         """
         args = yield from in_turn(self._leaf_symbol(arg, leaves, bound_symbols) for arg in node.args)
         return self.plain(node, args, bound_symbols)
 
     def _choice_template(self, node: Node, leaves: dict[Node, Any], bound_symbols: BoundSymbols) -> Recursion[Any]:
-        """Return a select or condition with placeholder symbols for its operands. ``leaves`` maps operands to these
-        symbols, and gets an entry for each new one.
+        """Return the select or condition ``node`` as an expression in placeholder symbols, one for each operand.
+        ``leaves`` maps operands to their symbols; new operands are added to it.
         """
         if node.op not in ("select", "compare", "and", "or", "not"):
             leaf: Any = yield self._leaf_symbol(node, leaves, bound_symbols)

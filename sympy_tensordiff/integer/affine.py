@@ -62,8 +62,8 @@ class Compound:
         raise NotImplementedError
 
     def definition(self) -> tuple[Constraint, ...]:
-        """Return constraints on the nonlinear term that are true for all values of its variables, such as ``0 <= n -
-        2*q <= 1`` for ``q = floor(n/2)``; () if none are known.
+        """Return constraints that hold for the nonlinear term at all values of its variables, such as
+        ``0 <= n - 2*q <= 1`` for ``q = floor(n/2)``; () if none are known.
         """
         return ()
 
@@ -347,8 +347,8 @@ def quotient(form: Affine, divisor: int) -> Affine:
 
 
 def _without_absorbed_remainder(form: Affine, divisor: int) -> Affine | None:
-    """Return `form` without a remainder in it that cannot change ``floor(form/divisor)``: ``2*q`` for ``2*q + (r mod
-    2)`` and the divisor 4. None if there is no such remainder.
+    """Return ``form`` without a remainder in it that cannot change ``floor(form/divisor)``: if the form is
+    ``2*q + (r mod 2)`` and the divisor is 4, this is ``2*q``. None if there is no such remainder.
 
     ``floor((2*q + r mod 2)/4)`` is ``floor(2*q/4)``: the other terms and the divisor are even.
     """

@@ -76,9 +76,9 @@ def split_first_clamp(
 
 
 def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows) -> Iterator[Rows]:
-    """Split the constraints ``rows`` by cases, until they contain no maximum or minimum over ``variables``, and yield
-    the constraints of each case. The cases are disjoint and have the same integer points as ``rows``. ``names`` are the
-    names of variables for error messages.
+    """Split the constraints ``rows`` into cases without maxima and minima over ``variables``, and yield the constraints
+    of each case. The cases are disjoint and have the integer points of ``rows``. ``names`` are names of variables for
+    error messages.
     """
     waiting = [rows]
     while waiting:
@@ -91,8 +91,8 @@ def split_all_clamps(names: Sequence[str], variables: frozenset[int], rows: Rows
 
 
 def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], variables: frozenset[int]) -> bool:
-    """Return whether the equations and congruences in ``rows`` contain more of ``variables`` if ``part``, a term
-    ``max(0, form)``, is replaced by 0 than if it is replaced by ``form``.
+    """Compare the cases ``max(0, form) = 0`` and ``max(0, form) = form`` of ``part``. Return whether the equations and
+    congruences in ``rows`` contain more of ``variables`` in the first case, and so determine more of them.
 
     They then determine more variables, and `split_first_clamp` puts the tie ``form == 0`` into the case of 0: a clamped
     index has its tie where it is not clamped, and the cases at the ends are as small as possible.
@@ -109,8 +109,8 @@ def _is_zero_more_determined(part: PositivePart, rows: Sequence[Constraint], var
 
 
 def decide_clamps(form: Affine, facts: Rows) -> Affine:
-    """Return ``form`` with each maximum or minimum that ``facts`` decide replaced by the operand to which it is equal;
-    others are unchanged.
+    """Return ``form`` with each maximum or minimum replaced by one of its operands, if ``facts`` imply that it is equal
+    to this operand; others are unchanged.
 
     >>> from .extrema import minimum_of
     >>> i, n = Affine.variable("i"), Affine.variable("n")
@@ -138,8 +138,8 @@ def decide_clamps_of_rows(rows: Rows, facts: Rows) -> Rows:
 
 
 def _with_decided_bound(row: Constraint, facts: Rows) -> Constraint:
-    """Return the inequality ``row`` with each maximum replaced by its greater operand, if ``facts`` and the row decide
-    which that is: ``k <= max(f, g)`` is ``k <= g`` if ``k > f`` is known.
+    """Return the inequality ``row`` with each maximum replaced by its greater operand, if ``facts`` and the row itself
+    imply which that is: ``k <= g`` for ``k <= max(f, g)`` if ``k > f`` is known.
 
     The row follows from the one with either operand in place of the maximum, so the row may be used to decide itself.
     The maximum must not occur in it elsewhere.

@@ -83,8 +83,8 @@ def positive_part(form: Affine) -> Affine:
 
 
 def maximum_of(forms: Iterable[Affine]) -> Affine:
-    """Return the maximum of several forms as a form. Of forms that differ by a constant, only the largest is
-    considered.
+    """Return the maximum of ``forms`` as one form, with terms ``max(0, f)``. Of forms that differ by a constant, only
+    the largest is used.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> maximum_of([i, Affine.of(0)]), maximum_of([i + 1, i - 2, i])
@@ -124,8 +124,8 @@ class Extremum(NamedTuple):
 
 
 def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
-    """Return ``(rest, extrema)``, whose sum is ``form``, with maxima, minima and absolute values in place of its terms
-    ``max(0, f)``: ``i`` and ``max(n, i)`` for ``2*i + max(0, n - i)``.
+    """Write the terms ``max(0, f)`` of ``form`` as maxima, minima and absolute values, for printing. Return
+    ``(rest, extrema)``, whose sum is ``form``: ``i`` and ``[max(n, i)]`` for ``2*i + max(0, n - i)``.
 
     >>> i, n = Affine.variable("i"), Affine.variable("n")
     >>> extrema_in(2 * n + minimum_of([i + 1, n - 1]))
@@ -153,8 +153,8 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
 
 
 def outermost(form: Affine, accepts: Callable[[PositivePart, int], bool]) -> PositivePart | None:
-    """Return the last term ``max(0, f)`` of ``form``, in the order of its terms, that occurs in no other such term and
-    for which ``accepts(term, coefficient)`` is true; None if there is none.
+    """Return a term ``max(0, f)`` of ``form`` that occurs in no other such term and is accepted by
+    ``accepts(term, coefficient)``: the last one in the order of terms. None if there is none.
     """
     parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
     inside = {v for part, _ in parts for v in part.form.compounds()}
@@ -176,8 +176,8 @@ def extrema_text(form: Affine) -> str:
 
 
 def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
-    """Return a sort key for ``written``, a form as a pair of a rest and an extremum that is added to it, which puts
-    short notations first. It consists of the number of all terms and the number of those in the rest.
+    """Return a sort key that puts short notations of a form first: the number of its terms, and how many of them are
+    outside of the extremum. ``written`` is such a notation, the sum of a rest and an extremum.
 
     ``min(i, 6 - i)`` is as short as ``3 - |i - 3|`` but has no term outside; ``|i|`` is shorter than ``max(i, -i)``.
     """
@@ -188,9 +188,9 @@ def _number_of_terms(written: tuple[Affine, Extremum]) -> tuple[int, int]:
 
 
 def _with_extremum(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """Return ``(new rest, extremum)`` whose sum is ``rest + c*max(0, form)``, in the shortest notation: ``s + max(0,
-    f)`` may be ``max(s, s + f)``. `alone` says that ``rest`` contains no other ``max(0, g)``; constants then move into
-    the extremum, too.
+    """Write ``rest + c*max(0, form)`` in the shortest way as a sum ``(new rest, extremum)``: ``s + max(0, f)`` may
+    become ``max(s, s + f)``. If ``alone``, ``rest`` contains no other ``max(0, g)``, and constants may move into the
+    extremum.
     """
     size, sign = abs(c), 1 if c > 0 else -1
     step = sign * form
@@ -253,8 +253,9 @@ CASES_LIMIT = 4
 
 
 def cases(rows: Sequence[Constraint], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Constraint, ...]]:
-    """Split `rows` into cases: yield disjoint systems of constraints that together have the same points, with each term
-    ``max(0, f)`` replaced by ``f`` or by 0. At most `limit` terms are replaced (None: all).
+    """Split ``rows`` into cases in which each term ``max(0, f)`` is replaced by ``f`` or by 0, and yield the
+    constraints of each case. The cases are disjoint and have the points of ``rows``. At most ``limit`` terms are
+    replaced (None: all).
 
     >>> i, j = Affine.variable("i"), Affine.variable("j")
     >>> list(cases([Constraint("ge", positive_part(i) - j)]))

@@ -96,8 +96,9 @@ def _no_bound(row: Constraint) -> LoopBoundError:
 
 
 def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constraint | None:
-    """Return a constraint implied by ``row`` that bounds the innermost of ``variables`` in it: the row itself or, if
-    floors prevent that, a weaker constraint without floors of that variable. None if there is none.
+    """Return a bound, implied by ``row``, of the innermost of ``variables`` that ``row`` contains. It is ``row`` itself
+    or, if that variable is inside of floors from which it cannot be taken, a weaker constraint without them. None if
+    there is none.
 
     >>> i = Affine.variable("i")
     >>> innermost_bound(Constraint("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
@@ -111,8 +112,8 @@ def innermost_bound(row: Constraint, variables: Sequence[Variable]) -> Constrain
 
 
 def affine_in(rows: Iterable[Constraint], variables: frozenset[Variable]) -> list[Constraint]:
-    """Return constraints that are linear in ``variables`` from ``rows``; other ones are dropped. Floors of the
-    variables are first rewritten as inequalities where that is possible.
+    """Return those of ``rows`` that are linear in ``variables``, after rewriting floors of these variables as
+    inequalities where that is possible. The other constraints are left out.
     """
     return [row for row in _without_floors_in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
 
@@ -130,8 +131,8 @@ def relax_to_affine(rows: Iterable[Constraint], variables: frozenset[Variable]) 
 
 
 def _without_floors_in_lowest_terms(rows: Iterable[Constraint], variables: frozenset[Variable]) -> Sequence[Constraint]:
-    """Return ``rows`` in lowest terms, with floors of ``variables`` written as inequalities where possible, and without
-    congruences on them.
+    """Rewrite floors of ``variables`` in ``rows`` as inequalities where that is possible, and return the constraints in
+    lowest terms. Congruences that contain ``variables`` are left out.
     """
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
     parts = [part for row in plain for part in eliminate_floors(row, variables) or [row]]
@@ -157,8 +158,8 @@ def floors_relaxed(row: Constraint, variables: frozenset[Variable]) -> list[Cons
 
 
 def _upper_estimate(form: Affine, variables: frozenset[Variable]) -> Affine:
-    """Return a form without floors of ``variables`` that is at least a positive multiple of ``form``: ``i - 2`` for
-    ``floor(i/2) - 1``. It is not negative where ``form`` is not.
+    """Return a form without floors of ``variables`` that is not negative wherever ``form`` is not, such as ``i - 2``
+    for ``floor(i/2) - 1``: it is at least a positive multiple of ``form``.
 
     A quotient by a symbol is eliminated if the symbol multiplies it, as in a remainder.
     """
@@ -203,8 +204,9 @@ def divided_bounds(variable: Variable, row: Constraint, known: Sequence[Constrai
 def positive_divisors(
     variable: Variable, rows: Sequence[Constraint], known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the guards ``M >= 1`` to test before the loop over ``variable``: one for each symbolic divisor M of its
-    bounds that is positive by ``rows`` and ``known`` together, but not by ``known`` alone.
+    """Return the guards ``M >= 1`` to test before the loop over ``variable``, one for each symbolic divisor M of its
+    bounds. Only divisors whose sign follows from ``rows`` and ``known`` together, but not from ``known`` alone, need a
+    guard.
 
     These guards are tested outside of the loop: if the loop has no points, a divisor may be 0.
     """
@@ -220,8 +222,8 @@ def positive_divisors(
 
 
 def times_divisors(rows: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Return the rows that contain ``floor(f/M)`` with a symbolic M, each multiplied by M; then the definition of
-    ``M*floor(f/M)`` can be used.
+    """Return those of ``rows`` that contain ``floor(f/M)`` with a symbolic divisor M, each multiplied by M. They then
+    contain ``M*floor(f/M)``, which is bounded by ``f``.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> times_divisors([Constraint("ge", i - quotient_by(p, M)), Constraint("ge", i)])
@@ -249,9 +251,9 @@ def symbolic_divisors(forms: Iterable[Affine]) -> list[Affine]:
 def bounds_by_multiples(
     rows: Sequence[Constraint], variable: Variable, outer: Sequence[Variable], known: Sequence[Constraint]
 ) -> list[Constraint]:
-    """Eliminate ``variable`` from the inequalities in ``rows`` where its coefficient is symbolic, as Fourier-Motzkin
-    elimination does for numbers, and return the resulting bounds on the ``outer`` loop variables. ``r >= M*i`` and ``i
-    >= s`` give ``r >= M*s`` for the variable ``i``, if ``known`` implies ``M > 0``.
+    """Eliminate ``variable`` from the inequalities ``rows`` in which its coefficient is symbolic, and return the bounds
+    on the ``outer`` loop variables that follow. For the variable ``i``, ``r >= M*i`` and ``i >= s`` give ``r >= M*s``
+    if ``known`` implies ``M > 0``.
     """
     linear = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
     forms = []
@@ -266,8 +268,8 @@ def bounds_by_multiples(
 
 
 def may_miss(rows: Sequence[Constraint], variable: Variable, known: Sequence[Constraint]) -> bool:
-    """Return whether the loop over ``variable`` i with the bounds ``r <= M*i <= s`` in ``rows`` may be empty although
-    ``r <= s``: there may be no multiple of M between r and s. ``known`` are constraints that hold.
+    """Return whether the loop over ``variable`` i, with bounds ``r <= M*i <= s`` in ``rows``, may be empty although
+    ``r <= s``, because no multiple of M is between r and s. ``known`` are constraints that hold.
 
     >>> p, M, i = (Affine.variable(v) for v in "pMi")
     >>> rest, some = p - times(M, i), [Constraint("ge", M - 1)]

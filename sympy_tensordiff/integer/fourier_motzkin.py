@@ -99,8 +99,8 @@ def project(
 
 
 def project_exactly(rows: Iterable[Constraint], drop: Iterable[Variable]) -> tuple[Constraint, ...] | None:
-    """Return the constraints without ``drop`` that hold at an integer point if and only if integers for the variables
-    in ``drop`` complete it to a point of ``rows``. None if the method may not find such constraints.
+    """Eliminate the variables ``drop`` from ``rows`` exactly: return the constraints on the other variables that hold
+    just where some integers for ``drop`` satisfy all ``rows``. None if elimination may not be exact.
 
     Examples
     --------
@@ -130,8 +130,8 @@ def grows(rows: Collection[Constraint], variable: Variable) -> bool:
 
 
 def simplest(rows: Sequence[Constraint], facts: Sequence[Constraint], max_rows: int | None) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those that ``facts`` and the other rows imply. With ``max_rows``, return only so many of
-    them, the simplest.
+    """Return ``rows`` without those that ``facts`` and the other rows imply. If ``max_rows`` is a number, return at
+    most that many of them, the simplest.
     """
     irredundant = without_redundant(rows, facts)
     if max_rows is None:
@@ -148,8 +148,8 @@ def _with_affine_occurrences(rows: Iterable[Constraint], variables: Collection[V
 
 
 def _elimination_cost(rows: Collection[Constraint], variable: Variable) -> tuple[int, int]:
-    """Return a sort key that is least for the variable to eliminate next: first, how many combinations of its bounds
-    are not exact over the integers; then, how many constraints its elimination adds.
+    """Return a sort key that is least for the variable to eliminate first: the number of pairs of its bounds whose
+    combination is not exact over the integers, then the number of constraints that its elimination adds.
     """
     lows: list[int] = []
     highs: list[int] = []
@@ -192,8 +192,8 @@ def _check_is_affine(row: Constraint, variable: Variable, coefficient: int) -> N
 def constraints_on_union(
     systems: Sequence[Sequence[Constraint]], variables: Iterable[Variable]
 ) -> tuple[Constraint, ...]:
-    """Return constraints that hold at all points of the union of ``systems``, each a list of constraints: those that
-    all systems have, and for each of ``variables`` the weakest of its bounds in them.
+    """Return constraints that hold at all points of all ``systems``, each a list of constraints: the constraints that
+    all of them contain, and the weakest of their bounds on each of ``variables``.
 
     A variable that all systems bound is bounded by the greatest or least of these bounds.
 
@@ -218,8 +218,8 @@ def constraints_on_union(
 
 
 def _bounding_form(row: Constraint, variable: Variable, sign: int) -> Affine | None:
-    """Return the form f of a bound ``f >= 0`` of ``variable`` that ``row`` states or implies: a lower bound for
-    ``sign`` 1, an upper bound for -1. None if ``row`` implies no such bound.
+    """Return the form f of ``f >= 0``, if ``row`` gives such a bound of ``variable``: a lower bound for ``sign`` 1, an
+    upper bound for -1. An equation gives both. None if there is none.
     """
     if row.kind == "mod" or variable in row.form.hidden():
         return None

@@ -179,8 +179,8 @@ def remove_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = (
 
 
 def without_redundant(rows: Sequence[Constraint], facts: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
-    """Return ``rows`` without those that ``facts`` and the other rows imply. A row without integer-array entries is
-    left out only if ``facts`` and other such rows imply it.
+    """Return ``rows`` without those that ``facts`` and the other rows imply. Rows that contain entries of integer
+    arrays, as ``idx[i] >= 2``, are not used to leave out rows without such entries.
 
     >>> from .indirect import IndirectIndex
     >>> i, entry = Affine.variable("i"), Affine.variable(IndirectIndex("idx", (Affine.variable("i") - 3,)))
@@ -236,8 +236,8 @@ def merge_parallel(rows: Iterable[Constraint]) -> tuple[Constraint, ...] | None:
 
 
 def _tightened(rows: tuple[Constraint, ...] | None, facts: Sequence[Constraint]) -> tuple[Constraint, ...] | None:
-    """Return ``rows`` with the constants of inequalities rounded to the values that equations and congruences, also in
-    ``facts``, allow: ``i >= 4`` for ``i >= 3`` and even i. None if these have no solution.
+    """Return ``rows`` with the constants of inequalities rounded to the next value that the equations and congruences
+    in ``rows`` and ``facts`` allow: ``i >= 4`` for ``i >= 3`` and even i. None if these have no solution.
     """
     equations = tuple(row for row in (*(rows or ()), *facts) if row.kind != "ge")
     if not rows or not equations:
@@ -290,8 +290,8 @@ def _notation_size(form: Affine) -> tuple[int, int]:
 
 
 class _RedundancyElimination:
-    """Removes redundant inequalities of a system, one after the other, and keeps the simplex dictionary of those that
-    remain.
+    """Removes redundant inequalities from a system, one after the other. It keeps the simplex tableau of the remaining
+    ones, so that each test starts from the last.
     """
 
     def __init__(self, whole: System) -> None:

@@ -99,8 +99,8 @@ def data_entries(forms: Iterable[Affine]) -> list[IndirectIndex]:
 
 
 def bound_of_data(form: Affine, sign: int) -> Affine | None:
-    """Return an upper bound (``sign`` 1) or lower bound (-1) of ``form``: tensor entries in it are replaced by the ends
-    of their declared ranges. None if an entry has no declared range or is inside a quotient.
+    """Return an upper bound (``sign`` 1) or lower bound (-1) of ``form``, with the ends of their declared ranges in
+    place of the tensor entries in it. None if an entry has no declared range or is inside of a quotient.
 
     >>> entry, n = Affine.variable(IndirectIndex("idx", (), Affine.variable("n"))), Affine.variable("n")
     >>> bound_of_data(2 * entry + 1, 1), bound_of_data(n - entry, 1)
@@ -116,7 +116,8 @@ def bound_of_data(form: Affine, sign: int) -> Affine | None:
 
 
 def innermost_first(forms: Iterable[Affine]) -> list[IndirectIndex]:
-    """Return all tensor entries in ``forms``, each once, and ``q[i]`` before ``p[q[i]]``.
+    """Return all tensor entries in ``forms``, each once. An entry in the index of another one comes first: ``q[i]``
+    before ``p[q[i]]``.
 
     >>> i = Affine.variable("i")
     >>> inner = Affine.variable(IndirectIndex("jdx", (i,)))

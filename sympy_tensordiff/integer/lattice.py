@@ -105,8 +105,8 @@ class _Reduction:
         return next((j for j, entry in enumerate(row) if entry), self.width)
 
     def _must_swap(self, k: int) -> bool:
-        """Return whether rows ``k - 1`` and ``k`` of the matrix must be exchanged: rows are sorted by their leading
-        columns, as in the echelon form, and zero rows by the condition of the LLL algorithm, which makes the transform
+        """Return whether rows ``k - 1`` and ``k`` must be exchanged. Rows are sorted by their leading columns, as in
+        the echelon form; zero rows by the exchange condition of the LLL algorithm, which makes the vectors in ``b``
         short.
         """
         before, here = self.lead[k - 1], self.lead[k]

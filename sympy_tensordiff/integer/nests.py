@@ -66,8 +66,10 @@ def bounds(
     *,
     multiples: bool = False,
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return ``(loop bounds, guards)``: a loop nest over the integer points of the constraints `rows`, with loops over
-    `variables`, outermost first, and guards for the constraints that contain none of these variables.
+    """Return ``(loop bounds, guards)``, a loop nest over the integer points of the constraints ``rows``. Its loops run
+    over ``variables``, outermost first; constraints without these variables become the guards.
+
+    Constraints ``facts``, which hold already, are not tested again.
 
     With `multiples`, rows that multiply an inner variable by a symbol also bound outer loops.
 
@@ -133,9 +135,9 @@ def bounds(
 def order(
     rows: Sequence[Constraint], variables: Sequence[Variable], facts: Sequence[Constraint] = ()
 ) -> tuple[Variable, ...]:
-    """Return ``variables`` in a good order for nested loops, outermost first. The innermost variable is the easiest to
-    eliminate from ``rows``, the next one the easiest to eliminate from the rows that remain, and so on. ``facts`` are
-    known constraints.
+    """Return ``variables`` in a good order for nested loops over the points of ``rows``, outermost first. Beginning
+    with the innermost loop, each step takes the variable that is easiest to eliminate from the remaining constraints.
+    ``facts`` are known constraints.
 
     From the inside out, each step takes the variable whose elimination is exact over the integers, adds
     the fewest rows on the other variables and has unit coefficients; of equally good ones the last of
@@ -178,8 +180,8 @@ def order(
 
 
 def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Variable]) -> None:
-    """Raise LoopBoundError if no loop bound can express one of ``rows`` because its innermost loop variable occurs in
-    the index of a tensor entry, as j does in ``i <= p[j]`` if the loop over j is inside the one over i.
+    """Raise LoopBoundError if a constraint in ``rows`` cannot be a loop bound, because its innermost loop variable
+    occurs in the index of a tensor entry. An example is ``i <= p[j]`` if the loop over j is inside of the loop over i.
 
     ``variables`` are those of the loops, outermost first.
     """
@@ -195,8 +197,8 @@ def _check_selected_entries(rows: Sequence[Constraint], variables: Sequence[Vari
 
 
 def _innermost_selector(row: Constraint, variables: Sequence[Variable]) -> Variable | None:
-    """Return the innermost of the loop ``variables`` that occur in the constraint `row` if it is used there as an index
-    of a tensor entry, as ``j`` in ``i <= p[j]``; else None. ``variables`` are in order, outermost first.
+    """Return the innermost loop variable in the constraint ``row`` if it occurs in the index of a tensor entry, as
+    ``j`` in ``i <= p[j]``; else None. ``variables`` are those of the loops, outermost first.
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     return innermost if not linear((row,)) and innermost in variables_in_indirect_indices(row.form) else None
@@ -221,7 +223,7 @@ def _project_out(
     multiples: bool,
 ) -> tuple[Constraint, ...]:
     """Eliminate ``variable`` from the constraints ``system``: return the constraints on the variables ``outer`` that
-    these imply, without redundant ones.
+    follow, without redundant ones. They tighten the outer loops.
 
     ``known`` are constraints that hold already. With `multiples`, rows in which a symbol multiplies the variable are
     used, too.
@@ -243,8 +245,8 @@ def _project_out(
 
 
 def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> list[Constraint]:
-    """Return ``rows`` without those that contain ``variable`` inside of a nonlinear term, such as ``floor(i/2)``. These
-    would only tighten outer loops.
+    """Return ``rows`` without those that contain ``variable`` inside of a nonlinear term, such as ``floor(i/2)``.
+    Elimination cannot use these; without them, the outer loops may only be longer.
     """
     return [row for row in rows if variable not in row.form.hidden()]
 
@@ -252,8 +254,8 @@ def _with_affine_occurrences(rows: Sequence[Constraint], variable: Variable) -> 
 def _without_weaker_than_multiples(
     rows: tuple[Constraint, ...], variable: Variable, known: Sequence[Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return ``rows`` without the bounds of ``variable`` that follow from rows with a symbolic multiple of it and the
-    constraints ``known``: ``i >= 0`` follows from ``M*i >= 3`` if ``M >= 1``.
+    """Return ``rows`` without redundant bounds of ``variable``: those that follow from ``known`` and the rows in which
+    a symbol multiplies the variable, as ``i >= 0`` follows from ``M*i >= 3`` and ``M >= 1``.
 
     The simplex method sees this only for the negated constraint, whose products with known rows are formed. This must
     not be done for several loops together: projection does not use the rows with a symbolic multiple.
@@ -304,8 +306,9 @@ def _solve_for(variable: Variable, rows: Sequence[Constraint], known: Sequence[C
 def _innermost_cost(
     rows: Sequence[Constraint], variable: Variable, loops: Sequence[Variable], known: Sequence[Constraint]
 ) -> tuple[int, ...]:
-    """Return a sort key for ``variable`` as the innermost of ``loops`` with the bounds ``rows``: small if its bounds
-    are exact and eliminating it complicates the other loops little. ``known`` are constraints that hold.
+    """Return a sort key for choosing the innermost of ``loops``: it is small if the bounds of ``variable`` in ``rows``
+    are exact, and its elimination complicates the bounds of the other loops little. ``known`` are constraints that
+    hold.
 
     Rows that multiply it by a symbol give no outer bounds and count as inexact pairs. If such rows may leave it without
     a value, as ``0 <= n*t - 2*u < m``, it should be an outer loop: as the inner one it would be empty for most ``u`` if

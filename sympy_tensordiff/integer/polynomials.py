@@ -113,8 +113,8 @@ def maximal(monomials: Iterable[Monomial]) -> Growth:
 
 
 def grows_faster(one: Growth, other: Growth) -> bool:
-    """Return whether a polynomial with the monomials ``one`` may grow faster than one with the monomials ``other``,
-    since some monomial of ``one`` divides none of ``other``: n**2 against n*m.
+    """Return whether a polynomial with the leading monomials ``one`` may grow faster than one with the leading
+    monomials ``other``: some monomial in ``one`` divides none in ``other``, as ``n**2`` does not divide ``n*m``.
 
     >>> n, m = (Polynomial.of(Affine.variable(name)) for name in "nm")
     >>> grows_faster((n * n).growth, (n * m).growth), grows_faster(n.growth, (n * m).growth)

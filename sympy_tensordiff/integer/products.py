@@ -104,8 +104,8 @@ class SymbolicQuotient(Compound):
         return Constraint("ge", rest), Constraint("ge", self.divisor - 1 - rest)
 
     def floor_of_sum(self, others: Affine, divisor: int) -> Affine | None:
-        """Return ``floor((self + others)/divisor)`` as a single quotient: ``floor((floor(f/d) + g)/m)`` is ``floor((f +
-        d*g)/(d*m))``. A quotient never returns None, as other terms do.
+        """Return ``floor((self + others)/divisor)`` as a single quotient: ``floor((floor(f/d) + g)/m)`` is
+        ``floor((f + d*g)/(d*m))``.
         """
         return quotient_by(self.form + times(self.divisor, others), self.divisor * divisor)
 
@@ -201,8 +201,9 @@ def divide_with_rest(form: Affine, divisor: Affine) -> tuple[Affine, Affine]:
 
 
 def negated_partial_quotients(form: Affine, divisor: Affine) -> list[Affine]:
-    """Return the multiples of ``divisor`` that cancel a term of ``form`` when added to it (a step of polynomial
-    division): factors ``-term/lead`` for the terms that are divisible by ``lead``, the leading term of ``divisor``.
+    """Return factors of ``divisor`` for one step of polynomial division: adding ``factor*divisor`` to ``form`` cancels
+    one term of it. They are ``-term/lead`` for each term of ``form`` that is divisible by ``lead``, the leading term of
+    ``divisor``.
     """
     if divisor.is_constant:
         constant = divisor.constant
@@ -308,7 +309,7 @@ def product_rows(forms: Iterable[Affine], also: Iterable[Compound] = ()) -> list
 
 
 def _is_lower_bound(form: Affine) -> bool:
-    """Return whether ``form >= 0`` says that one variable is at least 0 or another number that is not negative, like
-    ``v >= 0`` or ``v >= 1``: the form has a single term, which is positive, and no positive constant.
+    """Return whether ``form >= 0`` implies ``v >= 0`` for its only variable ``v``, as ``v >= 0`` and ``v - 1 >= 0`` do.
+    The form has one term, with a positive coefficient, and no positive constant.
     """
     return len(form.terms) == 1 and form.terms[0][1] > 0 and form.constant <= 0

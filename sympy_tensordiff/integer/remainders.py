@@ -62,15 +62,15 @@ def _nesting_depth(variable: Any) -> int:
 
 
 def _is_kept_by_sympy(dividend: Affine) -> bool:
-    """Return whether SymPy evaluates ``Mod(dividend, m)`` correctly. Version 1.14 turns ``Mod(2*Mod(i, 3), 3)`` into
-    ``2*Mod(i, 3)``.
+    """Return whether SymPy keeps the value of ``Mod(dividend, m)`` when it evaluates it. Version 1.14 wrongly turns
+    ``Mod(2*Mod(i, 3), 3)`` into ``2*Mod(i, 3)``.
     """
     return all(abs(part.constant) == 1 for part, _, _ in remainders_in(dividend)[1])
 
 
 def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affine) -> bool:
-    """Return whether ``form`` becomes shorter if the remainder ``dividend - multiple`` in it is printed as ``Mod``.
-    ``short`` is ``form`` without the remainder, ``multiple`` is divisor times quotient.
+    """Return whether printing ``Mod`` makes ``form`` shorter. ``dividend - multiple`` is the remainder in it,
+    ``multiple`` the divisor times the quotient, and ``short`` is ``form`` without this remainder.
 
     ``short`` must lack the terms of both, or those of ``multiple`` and at least two in all.
     """
@@ -81,8 +81,8 @@ def _has_absorbed(short: Affine, form: Affine, dividend: Affine, multiple: Affin
 
 
 def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, [(1, f, m)])`` for a `form` equal to ``rest + Mod(f, m)``, found by its multiple of the floor
-    `quotient`; ``(form, [])`` if there is none. The floor may be written differently than ``floor(f/m)``, such as
+    """Return ``(rest, [(1, f, m)])`` for a ``form`` equal to ``rest + Mod(f, m)``; ``(form, [])`` if there is none. The
+    floor ``quotient`` in it is that of the remainder, perhaps in another notation than ``floor(f/m)``, such as
     ``floor((n + 2*p)/(2*n))``.
 
     >>> p, n = Affine.variable("p"), Affine.variable("n")
@@ -110,8 +110,8 @@ def _remainder_with_moved_terms(form: Affine, quotient: Any) -> tuple[Affine, li
 
 
 def _differences_to_floor(form: Affine, divisor: Affine, quotient: Any) -> tuple[Affine, Affine]:
-    """Return the difference ``floor(form/divisor) - quotient``, computed in two ways: directly, and with ``-floor((b -
-    1 - a)/b)`` for each ``floor(a/b)``. If either result is 0, the two floors are equal.
+    """Return two notations of the difference ``floor(form/divisor) - quotient``; if either is 0, the floors are equal.
+    The second one writes each ``floor(a/b)`` as ``-floor((b - 1 - a)/b)``.
     """
     by = Affine.of(quotient.divisor)
     down = quotient_by(form, divisor) - Affine.variable(quotient)
@@ -132,9 +132,8 @@ def _split_factor(form: Affine, variable: Any) -> tuple[Affine, Affine]:
 
 
 def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
-    """Return ``(rest, remainders)``, which together are equal to ``form``: sums of multiples of p and ``floor(p/d)``
-    are written with ``Mod(p, d)`` if that makes the rest shorter. A remainder ``(factor, p, d)`` means ``factor*Mod(p,
-    d)``.
+    """Write sums of multiples of p and ``floor(p/d)`` in ``form`` with ``Mod(p, d)``, if that makes the form shorter.
+    Return ``(rest, remainders)``, whose sum is ``form``; a remainder ``(factor, p, d)`` means ``factor*Mod(p, d)``.
 
     In ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)`` if
     there is no other quotient of ``p``.
@@ -171,8 +170,8 @@ def _as_variable(form: Affine) -> Any:
 
 
 def _is_complement(divisor: Affine, rest: Affine, factor: Affine) -> bool:
-    """Return whether ``rest + factor*Mod(f, divisor)``, with a ``factor`` of 1 or -1, contains ``divisor - 1 - Mod(f,
-    divisor)``, which can be written as one remainder, ``Mod(-f - 1, divisor)``.
+    """Return whether ``rest + factor*Mod(f, divisor)`` contains the difference ``divisor - 1 - Mod(f, divisor)``, which
+    is the single remainder ``Mod(-f - 1, divisor)``. ``factor`` is 1 or -1.
     """
     if divisor.is_constant:
         return factor.constant < 0 and rest.constant == divisor.constant - 1

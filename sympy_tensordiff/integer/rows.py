@@ -128,8 +128,8 @@ def bounds_with_divisors(variable: Variable, forms: Iterable[Affine]) -> Sides:
 
 
 def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozenset[Variable]) -> Rows:
-    """Return the ``rows`` that are connected to ``variables`` by common variables, directly or through other rows.
-    Variables in ``sizes`` do not connect; rows that contain only these are included.
+    """Return the constraints in ``rows`` that are connected to ``variables``: they contain one of them, or a variable
+    of another connected row. Variables in ``sizes`` do not connect; rows that contain only sizes are included.
     """
     known = set(variables - sizes)
     others = [row.form.atoms() - sizes for row in rows]
@@ -147,8 +147,8 @@ def rows_connected_to(rows: Rows, variables: frozenset[Variable], sizes: frozens
 
 
 def bounds_a_loop(row: Constraint, variables: Sequence[Variable]) -> bool:
-    """Return whether the inequality ``row`` can bound one of the nested loops over ``variables`` (outermost first): it
-    bounds the innermost variable that it contains, and must be linear in it. False for equations and congruences.
+    """Return whether ``row`` can be a bound of one of the nested loops over ``variables`` (outermost first): it is an
+    inequality that is linear in the innermost variable that it contains.
     """
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
@@ -208,8 +208,8 @@ def normalise(row: Constraint) -> Constraint | bool:
 
 
 def _without_floor(form: Affine, quotient: Quotient | SymbolicQuotient, sign: int) -> Affine:
-    """Return a form that is >= 0 exactly where ``form`` is, but without its term ``quotient``: ``f - d*e`` for
-    ``floor(f/d) - e``. `sign`, 1 or -1, is the coefficient of the quotient in ``form``.
+    """Return a form without its floor ``quotient`` that is >= 0 exactly where ``form`` is: ``f - d*e`` for
+    ``floor(f/d) - e``. ``sign``, 1 or -1, is the coefficient of the quotient in ``form``.
     """
     divisor, others = quotient.divisor, form - Affine({quotient: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)

@@ -51,8 +51,8 @@ class Dictionary:
         self.feasible = self._make_feasible()
 
     def minimum(self, form: Sequence[int], stop_at: int | None = None) -> Fraction | None:
-        """Return the least value of ``form`` over the system, which must be feasible; None if it is unbounded. The
-        search ends early at a value that is not above ``stop_at``.
+        """Return the least value of the linear ``form`` over the system, which must be feasible; None if it is
+        unbounded. If ``stop_at`` is given, the search ends at the first value that is not greater.
         """
         work = self._copy()
         work.basis.append(_COST)
@@ -119,8 +119,8 @@ class Dictionary:
             self.rows[r] = [0] * e + [signs[e]] + [0] * (size - 1 - e) + [shifts[e], 1]
 
     def _make_free_variables_basic(self) -> None:
-        """Exchange the variables with rows of the simplex dictionary, so that they are basic: each by the row with the
-        fewest entries that contains it. A variable that no row contains stays a column.
+        """Pivot until the unrestricted variables are basic, each in exchange for the slack of the row with the fewest
+        entries that contains it. A variable that no row contains stays nonbasic.
         """
         for e in range(self.size):
             if self.columns[e] == e:

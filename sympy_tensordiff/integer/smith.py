@@ -53,8 +53,8 @@ class Congruence(NamedTuple):
 
 
 class IntegerSolution(NamedTuple):
-    """All integer solutions x of ``matrix * x = b``, computed from the matrix alone: they, and the conditions under
-    which there are any, are formulas in ``b``.
+    """The integer solutions x of ``matrix * x = b`` for all right sides ``b``, as formulas in ``b``: the conditions for
+    a solution, one particular solution, and a basis of the solutions for ``b = 0``.
 
     Solutions exist if and only if all ``equations`` (rows ``c`` with ``c . b == 0``) and all
     ``congruences`` hold. They are then, each once, the sum of the ``particular`` terms
@@ -68,8 +68,8 @@ class IntegerSolution(NamedTuple):
 
 
 def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
-    """Return a short basis of the lattice of all integer ``x`` with ``matrix * x = 0``. ``columns`` is the number of
-    columns, which a matrix without rows does not show.
+    """Return a short basis of all integer vectors ``x`` with ``matrix * x = 0``. ``columns`` is the number of columns,
+    needed for a matrix without rows.
 
     It is LLL-reduced, then each vector is shortened once more by all others. The first non-zero
     entry of each vector is positive; vectors with few non-zero entries come first, short ones
@@ -96,8 +96,8 @@ def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Mat
 
 
 def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> IntegerSolution:
-    """Return the integer solutions of ``matrix * x = b`` for all ``b`` at once. ``columns`` is the number of columns,
-    which a matrix without rows does not show.
+    """Return the integer solutions of ``matrix * x = b`` for all ``b`` at once, as an `IntegerSolution`. ``columns`` is
+    the number of columns, needed for a matrix without rows.
 
     Eq. (46) of the paper drops "I b integer", which does not follow from the ranges: each factor
     above 1 gives a congruence. The factors are those of a diagonal form in which one need not
@@ -122,8 +122,8 @@ congruences=(), equations=((1, -2),), kernel=())
 
 
 def _congruence(row: Vector, modulus: int) -> Congruence:
-    """Return the congruence ``row . b == 0 (mod modulus)`` with the shortest row: it is multiplied by a unit and
-    reduced.
+    """Return the congruence ``row . b == 0 (mod modulus)`` in an equivalent form with a short row: ``row`` is
+    multiplied by a number that is invertible modulo ``modulus``, and its entries are reduced.
     """
     units = (1, *(pow(x, -1, modulus) for x in row if gcd(x, modulus) == 1))
     best = min((_residues(row, unit, modulus) for unit in units), key=lambda v: (dot(v, v), negated(v)))

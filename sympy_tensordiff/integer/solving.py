@@ -70,7 +70,9 @@ FloorQuotient = Quotient | SymbolicQuotient
 
 
 class Step(NamedTuple):
-    """A step in solving equations: a ``substitution``, the ``rows`` to make it in, and the remaining ``variables``."""
+    """One step in solving equations: the ``substitution`` to make in the constraints ``rows``, and the ``variables``
+    that remain unknown after it.
+    """
 
     substitution: dict[Variable, Affine]
     rows: tuple[Constraint, ...]
@@ -78,9 +80,9 @@ class Step(NamedTuple):
 
 
 def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Make one step in solving ``rows`` for the variables in ``kept``: eliminate one equation, congruence or floor
-    quotient. Return a `Step`: a substitution, and the rows and variables with which the caller goes on; None if nothing
-    is left to solve.
+    """Make one step in solving ``rows`` for the variables ``kept``: eliminate one equation, congruence or floor
+    quotient. Return it as a `Step`, whose substitution the caller applies to its rows; None if nothing is left to
+    solve.
 
     ``names`` makes new variables.
 
@@ -128,8 +130,9 @@ def _digit_order(floor: FloorQuotient) -> int:
 def _split_into_digits(
     names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
-    """Replace ``floor``, a quotient ``floor(p/M)`` in ``form``, by the variable ``t``: write ``p`` as ``M*t + j`` with
-    a new variable j. Return ``(substitution, constraints, [t, j])``; None if ``form`` does not become simpler.
+    """Eliminate ``floor``, a quotient ``floor(p/M)`` in ``form``, by writing ``p`` as ``M*t + j`` with a new variable
+    j, so that ``floor`` is ``t``. Return ``(substitution, constraints, [t, j])``; None if ``form`` does not become
+    simpler.
 
     The substitution solves this equation for a variable in ``kept``. None if no variable can be solved for; and for a
     number ``M`` unless the form contains ``p`` twice and both digits are visible in it then: a single ``floor(p/2)``
@@ -156,8 +159,8 @@ def _number_of_occurrences(form: Affine, variable: int) -> int:
 
 
 def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tuple[Constraint, ...]:
-    """Rewrite ``row``, a bound ``p >= M*s`` or ``p < M*s``, as a bound of the quotient ``t = floor(p/M)``. Return the
-    new constraints; other rows are returned unchanged.
+    """Rewrite ``row``, a bound ``p >= M*s`` or ``p < M*s``, as a bound ``t >= s`` or ``t < s`` of the quotient
+    ``t = floor(p/M)``, which is ``floor``. Return the new constraints; other rows are returned unchanged.
 
     A bound of ``p`` by a number is kept, followed by the bound of ``t`` that it implies.
     """
@@ -174,8 +177,8 @@ def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tupl
 
 
 def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
-    """Return the equations of ``rows`` that can be solved for variables in ``kept``: they are linear in these, and none
-    of them has such a variable in the index of a tensor entry.
+    """Return those equations in ``rows`` that can be solved for variables in ``kept`` together: each is linear in these
+    variables, and no variable to be solved for occurs in the index of a tensor entry.
     """
     result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()
@@ -213,9 +216,8 @@ def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affin
 
 
 def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
-    """Return the congruence and the smaller equation into which ``row`` splits if a number divides all coefficients of
-    the unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
-    does.
+    """Split the equation ``row`` into a congruence and a smaller equation, if a number divides all coefficients of the
+    unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number does.
     """
     inner = {v: c for v, c in row.form.terms if v in kept}
     divisor = gcd(*inner.values())
@@ -239,8 +241,8 @@ def _smith_step(
     names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
 ) -> Step:
     """Solve ``equations`` for the variables ``kept``, all at once, by the Smith normal form of their matrix. Return a
-    `Step`, whose rows contain the conditions for a solution, and whose variables contain the free ones that ``names``
-    made.
+    `Step`: its rows contain the conditions for a solution, its variables the new ones, made by ``names``, for the free
+    choices.
     """
     unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
@@ -269,9 +271,8 @@ def _smith_step(
 
 
 def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
-    """Choose other representatives for the integer solutions ``values + kernel*z`` of equations, so that loops over z
-    begin near 0. Return them as ``(values, kernel)``: the new values are short, and some vectors of the kernel are
-    negated.
+    """Change the formula ``values + kernel*z`` of all integer solutions of equations so that loops over z begin near 0.
+    Return the new ``(values, kernel)``, with short values and some kernel vectors negated.
 
     The multiples of each parameter are shortened by the kernel. A kernel vector is negated if its variable would have
     to decrease as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.
@@ -290,9 +291,8 @@ def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tup
 
 
 def split_by_residue(variables: frozenset[int], rows: tuple[Constraint, ...]) -> list[tuple[Constraint, ...]] | None:
-    """Return systems of constraints that together replace ``rows``, one for each remainder that satisfies its first
-    inequality on a remainder: ``i mod 4 >= 2`` becomes ``i mod 4 == 2`` in one and ``i mod 4 == 3`` in the other. None
-    if there is no such inequality.
+    """Split ``rows`` into several systems by the first inequality on a remainder in them: ``i mod 4 >= 2`` becomes
+    ``i mod 4 == 2`` in one and ``i mod 4 == 3`` in the other. None if there is no such inequality over ``variables``.
 
     Variables that equations will eliminate are left out, since their rows need no split, and rows about tensor entries
     are only tested.

@@ -17,8 +17,8 @@ Direction: TypeAlias = tuple[int, ...]
 
 
 class EquationSolver:
-    """Eliminates the equations of a system over the integers: it replaces the variables by fewer independent ones
-    (columns), and tightens the inequalities on these.
+    """Eliminates the equations of a system over the integers. It writes the variables as forms in fewer independent
+    integers (the columns), and tightens the inequalities, written in these columns.
     """
 
     def __init__(self, variables: Iterable[Variable], forms: list[Affine], equations: list[Affine]) -> None:
@@ -419,8 +419,9 @@ def _inequalities_and_equations(
 
 
 def _without_loose_products(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
-    """Return the inequalities ``derived`` without those that no proof can use: those with a product such as ``i*j``
-    that has the same sign in all of them and is not one of ``stated``.
+    """Return the inequalities ``derived`` without those that are useless in proofs: they contain a product such as
+    ``i*j`` that is not in ``stated`` and has the same sign in all of ``derived``, so that nothing bounds it from the
+    other side.
 
     A product that only derived inequalities contain, and with one sign, is restricted by nothing else: they imply
     nothing about others.

@@ -30,8 +30,8 @@ MAX_PROJECTED_ROWS = 16
 def nest_in_some_order(
     rows: Sequence[Constraint], variables: Sequence[int], facts: Rows
 ) -> tuple[tuple[Bounds, ...], tuple[Constraint, ...]]:
-    """Return ``(loops, guards)`` for the ``variables`` in the range ``rows``: the bounds of a loop nest, in the best
-    order of loops, and its guards. Raise LoopBoundError if no order has bounds.
+    """Return ``(loops, guards)``: the bounds of a loop nest over ``variables`` in the range ``rows``, in the first good
+    order of loops that has bounds, and its guards. Raise LoopBoundError if no order has bounds.
 
     ``facts`` are known constraints.
 
@@ -73,8 +73,8 @@ def tighten_by_congruences(rows: Rows) -> Rows:
 
 
 def without_exact_floors(form: Affine, rows: Rows) -> Affine:
-    """Return ``form`` with floors of exact quotients resolved, according to the congruences in ``rows``: if p is odd,
-    ``floor(p/2)`` is ``(p - 1)/2``, and ``2*floor(p/2) + 1`` is ``p``.
+    """Return ``form`` without floors of quotients that the congruences in ``rows`` determine exactly: if p is odd,
+    ``floor(p/2)`` is ``(p - 1)/2``, and ``2*floor(p/2) + 1`` becomes ``p``.
     """
     for floor in form.quotients():
         c, d = form.coefficient(floor), floor.divisor
@@ -90,8 +90,8 @@ def without_exact_floors(form: Affine, rows: Rows) -> Affine:
 
 
 def remove_exact_floors(rows: Rows, known: Rows) -> Rows:
-    """Return ``rows`` with those floors in inequalities removed that round nothing, because of congruences in
-    ``known``.
+    """Return ``rows`` with the floors in inequalities replaced by exact quotients, where the congruences in ``known``
+    determine the remainder: ``2*floor(p/2)`` is ``p`` if p is even.
     """
     if linear(rows):
         return rows
@@ -122,9 +122,9 @@ def unique_value(variables: Sequence[int], rows: Rows, facts: Rows = ()) -> Uniq
 
 
 def _value_between(v: int, variables: Sequence[int], rows: Rows, facts: Rows) -> tuple[Affine, Affine] | None:
-    """Solve constraints ``l <= c*v <= h`` in `rows` for ``v`` if there is at most one solution, because ``h - l < c``.
-    Return ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and does not exist elsewhere. None if there are
-    none.
+    """Solve constraints ``l <= c*v <= h`` in ``rows`` for ``v``, if ``h - l < c`` allows at most one solution. Return
+    ``(value, form)``: ``v`` is ``value`` where ``form >= 0``, and there is no solution elsewhere. None if no
+    constraints are of this kind.
 
     `facts` are known constraints.
     """
@@ -196,8 +196,9 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return the form ``rest`` without its first term ``v`` (of coefficient 1) with ``0 <= v < factor``, such as the
-    remainder of a division by ``factor``; unchanged if it has none. ``known`` are constraints that hold.
+    """Return the form ``rest`` without its first term ``v`` (of coefficient 1) that can be the remainder of a division
+    by ``factor``, since ``known`` implies ``0 <= v < factor``; unchanged if there is none. ``M*i == p - v`` then gives
+    ``i == floor(p/M)``.
     """
     for v, c in rest.terms:
         remainder = Affine({v: 1})
@@ -262,8 +263,8 @@ def has_point(rows: Rows, variables: Sequence[int], known: Rows) -> bool:
 
 
 def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> dict[int, Affine]:
-    """Return values for the ``bound`` variables (given innermost first) at which the inequality ``row`` is hardest to
-    satisfy under the constraints ``context``: ``j = n`` for ``n - j - 1 >= 0`` and ``j <= n``.
+    """Return the values of the ``bound`` variables (given innermost first) at which the inequality ``row`` is hardest
+    to satisfy: ``{j: n}`` for ``n - j - 1 >= 0`` if ``context``, the known constraints, contains ``j <= n``.
 
     A variable whose relevant bound is not a single form is left out.
 
@@ -284,9 +285,8 @@ def least_slack_point(row: Constraint, bound: Sequence[int], context: Rows) -> d
 
 
 def at_least_slack(row: Constraint, bound: Sequence[int], context: Rows) -> Constraint | None:
-    """Return the inequality ``row`` with the ``bound`` variables replaced by their values for which it is hardest to
-    satisfy, given the constraints ``context``. If it holds then, it holds for all their values. None if these values
-    are unknown.
+    """Return the inequality ``row`` at those values of the ``bound`` variables at which it is hardest to satisfy under
+    the constraints ``context``: if it holds there, it holds for all their values. None if these values are unknown.
     """
     worst = row.substitute(least_slack_point(row, bound, context))
     return None if worst.form.atoms() & frozenset(bound) else worst
@@ -340,8 +340,8 @@ def _numeric_system(rows: Sequence[Constraint], variables: Sequence[Variable]) -
 def _variables_from_columns(
     solved: System, variables: Sequence[Variable], columns: Sequence[int]
 ) -> dict[Variable, int]:
-    """Return a dictionary from ``variables`` to their values at the point of the solved system where its independent
-    variables, the columns, have the values ``columns``. A variable that no constraint contains is 0.
+    """Return a dictionary from ``variables`` to their values at one point of the system ``solved``. The point is given
+    by ``columns``, the values of the system's independent integers. A variable that no constraint contains is 0.
     """
     values = (*columns, 1)
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}

@@ -145,7 +145,7 @@ def parse_order(node: Tree, token: Token, highest: int = MAX_ORDER) -> int:
 
 
 class AxisClasses:
-    """Groups of axes that must be equally long (union-find). An axis is a number."""
+    """Groups of axes that must be equally long, merged as a union-find structure. An axis is a number."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
@@ -172,8 +172,8 @@ class AxisClasses:
 
 
 class AxisSizes:
-    """The axes of all nodes of a syntax tree, computed from the leaves up, and a size symbol for each group of equally
-    long axes.
+    """Infers the axes of all nodes of a syntax tree, from the leaves up, and gives each group of equally long axes one
+    size symbol.
 
     `axes` has the axes of each node, `letters` the letters of each product, `by_letter` the axis of each letter of a
     product.
@@ -201,8 +201,8 @@ class AxisSizes:
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
     def leaves_operands_scalar(self, node: Tree) -> bool:
-        """Return whether a number that is an operand of ``node`` is a scalar, as in a sum. As the argument of ``det``,
-        ``inv`` or ``adj``, or in a product with letters, a number stands for a tensor filled with it.
+        """Return whether a number that is an operand of ``node`` stays a scalar, as in a sum. An operand of ``det``,
+        ``inv`` or ``adj``, or of a product with letters, becomes a tensor filled with this number instead.
         """
         return node.text not in MATRIX_FUNCTIONS and not (node in self.letters and any(self.letters[node].inputs))
 
@@ -334,8 +334,8 @@ def parse_letters(node: Tree) -> Subscripts:
 
 
 def _separator_mistake(groups: list[str], character: str, operands: int) -> str:
-    """Return what is wrong with the comma or arrow ``character`` after the letters ``groups`` of a product with
-    ``operands`` operands, as text; "" if nothing is.
+    """Return, as text, why the comma or arrow ``character`` is wrong after ``groups``, the letters so far of a product
+    with ``operands`` operands; "" if it is right.
     """
     if character == "-":
         return (
@@ -367,8 +367,8 @@ def _letter_mistake(character: str) -> str:
 
 
 def _output_mistake(letter: str, groups: list[str]) -> str:
-    """Return why ``letter`` cannot be added to the letters of a product's result; "" if it can. ``groups`` are the
-    letters of the operands, followed by those of the result.
+    """Return, as text, why ``letter`` cannot be the next letter of a product's result; "" if it can. ``groups`` are the
+    letters of the operands, followed by those of the result so far.
     """
     *inputs, output = groups
     if letter in output:

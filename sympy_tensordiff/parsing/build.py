@@ -49,8 +49,9 @@ class ThesisBuilder:
     # -------------------------------------------------------------- chains
 
     def extend_chain(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
-        """Record the operands of the binary operation ``node`` as a list, so that ``a + b + c`` is built as one sum.
-        ``is_inverse`` says that the right operand is subtracted or divides.
+        """Record the operands of the sum or product ``node`` as one list, so that ``a + b + c`` is built as one sum:
+        the list of a left operand whose kind is in ``kinds`` is continued. ``is_inverse`` says that the right operand
+        is subtracted or divides.
 
         If the left operand has one of the ``kinds``, its list is continued.
 
@@ -68,8 +69,8 @@ class ThesisBuilder:
         self.chains[node] = chain
 
     def take_value(self, node: Tree) -> Any:
-        """Return the expression of ``node``, which has been visited, and remove it from the table of values; a list of
-        terms or factors is combined first.
+        """Return the expression of ``node``, which has been visited, and remove it from the table of values. If
+        ``node`` is a recorded list of terms or factors, build their sum or product first.
         """
         chain = self.chains.pop(node, None)
         if chain is None:
@@ -158,8 +159,8 @@ class ThesisBuilder:
         return all(group == output for group in tensors) and all(set(group) <= set(output) for group in found.inputs)
 
     def build_product(self, node: Tree) -> Any:
-        """Return the einsum of the parsed product ``node``, whose factors have index letters, such as ``A_ij x_j``.
-        Letters that only scalars have become axes along which the product of these scalars is repeated.
+        """Return the einsum of the product ``node``, such as ``A *(ij,j->i) x``. A scalar operand with letters that no
+        tensor has is repeated along an axis for each of these letters.
         """
         found = self.letters[node]
         values = [self.take_value(part) for part in node.children]
@@ -196,8 +197,8 @@ class ThesisBuilder:
 
 
 def _representative_scalar(value: Any) -> Any:
-    """Return a scalar that stands for ``value`` where the parser checks the numbers in a formula: ``value`` itself if
-    it is a scalar, the common entry of a constant tensor, 1 for any other tensor.
+    """Return a scalar by which the parser checks the numbers in ``value``: ``value`` itself if it is a scalar, the
+    common entry of a constant tensor, and 1 for any other tensor.
     """
     if isinstance(value, FilledTensor):
         return value.value

@@ -138,8 +138,8 @@ def read(language: Language, source: str) -> Tree:
 
 @cache
 def _parser(grammar: str, lexer: Any, postlex: Any) -> lark.Lark:
-    """Return lark's parser for the grammar in the file ``grammar``, with this lexer and with the token filter
-    ``postlex``; cached.
+    """Return lark's parser for the grammar in the file ``grammar``; cached. ``lexer`` is the kind of lark's lexer,
+    ``postlex`` a filter of the tokens or None.
     """
     text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
     return lark.Lark(text, parser="lalr", lexer=lexer, postlex=postlex, transformer=_TreeBuilder())
@@ -273,8 +273,8 @@ def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -
 
 
 def is_call_of_name(token: Token, expected: Collection[str], before: list[Token]) -> bool:
-    """Return whether the unexpected ``token`` is a parenthesis after a name, as if the name were a function: a frequent
-    mistake. ``before`` are the tokens before it, ``expected`` the names of the tokens that are allowed instead.
+    """Return whether the unexpected ``token`` is a parenthesis after a name, as in a call ``f(``: a frequent mistake.
+    ``before`` are the tokens before it, ``expected`` the names of the tokens that are allowed in its place.
     """
     return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
@@ -285,7 +285,9 @@ def token_text(token: Token) -> str:
 
 
 def _describe_expected(language: Language, expected: set[str]) -> str:
-    """Return in words which tokens ``language`` allows at an error: those of the grammar's terminals ``expected``."""
+    """Return in words which tokens are allowed at an error. ``expected`` are the names of these tokens in the grammar,
+    ``language`` has phrases for groups of them.
+    """
     words = []
     for group, word, covered in language.groups:
         if group <= expected:

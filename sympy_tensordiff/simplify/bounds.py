@@ -319,13 +319,13 @@ class _Tighten:
             new = yield self.visit(body, facts + rows)
             if new is graph.zero:
                 return new
-            if has_usable_guard(graph, variables, rows, new):
-                # Guards have come to the top of the summand: they are rows of other sums.
-                moved = summation(graph, variables, rows, new)
-                if moved is not node:
-                    again = yield self.visit(moved, facts)
+            nested = _nested(graph, variables, rows, new, facts)
+            if isinstance(nested, Node):
+                if nested is not node:
+                    again = yield self.visit(nested, facts)
                     return again
-            limits, outer = nest(graph, rows, variables, facts)
+                nested = nest(graph, rows, variables, facts)
+            limits, outer = nested
             limits = tuple(_with_known_quotients(limit, facts) for limit in limits)
             # Several constraints together may leave a variable a single value.
             single = unique_value(variables, tuple(bound_rows(limits)), facts)
@@ -360,6 +360,40 @@ class _Tighten:
         """
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
+
+
+def _nested(
+    graph: Graph, variables: Sequence[int], rows: Rows, body: Node, facts: Rows
+) -> Node | tuple[tuple[Bounds, ...], Rows]:
+    """Return the loops of the sum of `body` over `variables` in the range `rows`, as `nest` does; or the sum itself,
+    with more constraints on its indices: those of guards that have come to the top of `body`, or those of sums inside
+    of it if `rows` do not bound an index, as in ``Sum_j c[j]*Sum_i [j <= h[i]]*f(i, j)``.
+    """
+    if has_usable_guard(graph, variables, rows, body):
+        return summation(graph, variables, rows, body)
+    try:
+        return nest(graph, rows, variables, facts)
+    except LoopBoundError:
+        joined = _joined_with_inner_sums(graph, variables, rows, body)
+        if joined is None:
+            raise
+        return joined
+
+
+def _joined_with_inner_sums(graph: Graph, variables: Sequence[int], rows: Rows, body: Node) -> Node | None:
+    """Return the sum of `body` over `variables` in the range `rows` as one sum with those inside of it: ``Sum_j
+    c[j]*Sum_i f(i, j)`` as ``Sum_(i, j) c[j]*f(i, j)``. None if a term has no sum.
+    """
+    parts = []
+    for term in body.args if body.op == "add" else (body,):
+        factors = graph.factors(term)
+        inner = next((factor for factor in factors if factor.op == "sum"), None)
+        if inner is None:
+            return None
+        more, more_rows, inside = graph.open(inner)
+        product = graph.mul((*(factor for factor in factors if factor is not inner), inside))
+        parts.append(summation(graph, (*more, *variables), (*rows, *more_rows), product))
+    return graph.add(parts)
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:

@@ -97,8 +97,8 @@ class PairJoiner(ABC):
 
     @abstractmethod
     def may_join(self, factor: Node) -> bool:
-        """Return whether `factor` may be the second of two factors that a rule of `joined` merges, by its form alone.
-        This is a quick test: `joined` may still find no rule.
+        """Return whether `joined` may have a rule for a product whose second factor is `factor`. This is a quick test
+        of the form of `factor`: `joined` may still find no rule.
         """
 
     @abstractmethod
@@ -209,8 +209,8 @@ class _Logistic(PairJoiner):
         return node
 
     def is_replaceable(self, base: Node) -> bool:
-        """Return whether ``1 - sigmoid(u)``, where `base` is ``sigmoid(u)``, may be written ``sigmoid(-u)`` without
-        computing one more sigmoid, which costs more than the subtraction.
+        """Return whether to write ``1 - sigmoid(u)`` as ``sigmoid(-u)``, where `base` is ``sigmoid(u)``. This is False
+        if `base` is also used elsewhere and ``sigmoid(-u)`` is not: one more sigmoid costs more than a subtraction.
         """
         return self.uses[base] < 2 or self.uses[self.sigmoid(self.graph.neg(base.args[0]))] > 0
 
@@ -222,8 +222,8 @@ class _Logistic(PairJoiner):
         return base, times if is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def may_join(self, factor: Node) -> bool:
-        """Return whether `factor` is a positive power of a sigmoid, or a power of cosh. Only then may `joined` merge
-        another factor with it, its second argument.
+        """Return whether `factor` is a positive power of a sigmoid, or a power of cosh. Only such a factor can be the
+        second argument of `joined`.
         """
         if self.as_power_of_sigmoid(factor)[1] > 0:
             return True
@@ -251,9 +251,9 @@ class _Logistic(PairJoiner):
         return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
 
     def tangent(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second``, a power of ``a*sinh(u)`` divided by a power of
-        ``b*cosh(u)``: a power of ``tanh(u)``, the remaining power of one of the two, and the number that is a power of
-        ``a/b``. None for other factors.
+        """Rewrite ``first*second``, a power of ``a*sinh(u)`` divided by a power of ``b*cosh(u)``, by ``tanh(u)``:
+        return the factors ``(a/b)**2``, ``tanh(u)**2`` and ``a*sinh(u)`` for ``(a*sinh(u))**3/(b*cosh(u))**2``. None
+        for other factors.
         """
         graph = self.graph
         base, k = first.args if first.op == "pow" else (first, graph.one)
@@ -273,8 +273,8 @@ class _Logistic(PairJoiner):
         return powers if number == 1 else [graph.const(number), *powers]
 
     def hyperbolic(self, node: Node) -> _Hyperbolic | None:
-        """Return the factor and the function if `node` is a multiple of a hyperbolic sine or cosine, also one written
-        by exponentials: ``3*exp(u) - 3*exp(-u)`` is ``6*sinh(u)``. Return None for other nodes.
+        """Return ``(function, argument, factor)`` if `node` is ``factor*sinh(argument)`` or ``factor*cosh(argument)``,
+        also if it is written by exponentials: ``3*exp(u) - 3*exp(-u)`` is ``6*sinh(u)``. Return None for other nodes.
         """
         if is_call(node, sympy.sinh) or is_call(node, sympy.cosh):
             return _Hyperbolic(node.data, node.args[0], 1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import sympy
 
@@ -46,6 +47,11 @@ class _Densities:
         self.uses = Counter(arg for part in parts for arg in part.args)
         self.needed = {arg for part in parts for arg in part.args if not is_even_reciprocal(part)}
         """The nodes that are arguments of other operations than reciprocals of even powers."""
+        products = [part for part in parts if part.op == "mul"]
+        self.paired = Counter(
+            factor for part in products for one, other, *_ in self.pairs(part) for factor in (one, other)
+        )
+        """For each ``s(u)``: the number of products in which ``s(-u)`` stands beside it."""
 
     def form(self, node: Node) -> Node:
         """Return `node` rewritten by the rule for its operation, such as ``cosh(x)**(-2)`` as
@@ -63,19 +69,23 @@ class _Densities:
         logistic density of ``u``, unless both factors are also needed elsewhere.
         """
         graph = self.graph
-        found = {factor: self.logistic(factor) for factor in node.args}
-        powers = [(factor, *own) for factor, own in found.items() if own is not None]
-        for n, (one, u, times) in enumerate(powers):
-            for other, v, its in powers[n + 1 :]:
-                if graph.neg(u) is not v or (self.is_needed(one) and self.is_needed(other)):
-                    continue
-                count = min(times, its)
-                density = graph.call(logistic_density, (v if graph.split_view(u)[0] < 0 else u,))
-                left = [(one, times - count), (other, its - count)]
-                rest = [graph.pow(self.base(factor), graph.const(times)) for factor, times in left]
-                others = [factor for factor in node.args if factor is not one and factor is not other]
-                return self.product(graph.mul((*others, *rest, graph.pow(density, graph.const(count)))))
+        for one, other, u, times, its in self.pairs(node):
+            if self.is_needed(one) and self.is_needed(other):
+                continue
+            count = min(times, its)
+            density = graph.call(logistic_density, (graph.neg(u) if graph.split_view(u)[0] < 0 else u,))
+            left = [(one, times - count), (other, its - count)]
+            rest = [graph.pow(self.base(factor), graph.const(times)) for factor, times in left]
+            others = [factor for factor in node.args if factor is not one and factor is not other]
+            return self.product(graph.mul((*others, *rest, graph.pow(density, graph.const(count)))))
         return node
+
+    def pairs(self, node: Node) -> list[tuple[Node, Node, Node, int, int]]:
+        """Return ``(a, b, u, n, m)`` for the factors a and b of the product `node` that are ``s(u)**n`` and
+        ``s(-u)**m``.
+        """
+        powers = [(factor, *own) for factor in node.args if (own := self.logistic(factor)) is not None]
+        return [(a, b, u, n, m) for (a, u, n), (b, v, m) in combinations(powers, 2) if self.graph.neg(u) is v]
 
     def logistic(self, factor: Node) -> tuple[Node, int] | None:
         """Return ``(u, n)`` for a factor ``sigmoid(u)**n`` with a positive integer n, also if its base is an entry of
@@ -95,10 +105,10 @@ class _Densities:
         return factor.args[0] if factor.op == "pow" else factor
 
     def is_needed(self, factor: Node) -> bool:
-        """Return whether `factor` is computed even if a product with it is rewritten: it is read from an array, or
-        several nodes use it. For a power, what counts are the uses of its base.
+        """Return whether `factor` is computed even if the products with its counterpart are rewritten: it is read from
+        an array, or other nodes use it. For a power, what counts are the uses of its base.
         """
-        return self.uses[self.base(factor)] > 1 or factor.op == "read"
+        return self.uses[self.base(factor)] > max(self.paired[factor], 1) or factor.op == "read"
 
 
 def is_even_reciprocal(node: Node) -> bool:

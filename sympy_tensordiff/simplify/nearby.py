@@ -53,8 +53,8 @@ MAX_POLE_ORDER = 4
 
 
 def nearby(graph: Graph, factor: Number, one: Node, other: Node, distance: Distance) -> Node | None:
-    """Return ``factor*(one - other)``, for `one` ``f(a)`` and `other` ``f(b)`` with one function f, in a form that
-    loses no digits for a close to b; None without a rule. ``distance(a, b)`` returns an accurate ``a - b``, or None.
+    """Return ``factor*(one - other)`` in a form that loses no digits, where `one` is ``f(a)`` and `other` is ``f(b)``
+    for close a and b; None if there is no rule for f. ``distance(a, b)`` returns ``a - b`` accurately, or None.
     """
     if one.op == other.op == "mul":
         found = _difference_of_softmaxes(graph, one, other, distance)
@@ -111,8 +111,8 @@ def product_less_term(graph: Graph, product: Node, term: Node) -> Node | None:
 
 
 def _may_contain_term(graph: Graph, factors: Sequence[Node], term: Node) -> bool:
-    """Return whether `term` may be the product of `factors` with some sums among them replaced by one of their terms.
-    It returns False only if the exponents of the bases exclude that.
+    """Return whether `term` may be one of the terms that result if sums among the `factors` are multiplied out. A quick
+    test, which compares the exponents of the bases only: if it is False, `term` is none of them.
     """
     wanted = _exponents(graph, (term,))
     if wanted is None:
@@ -343,8 +343,10 @@ _RULES: dict[Any, Callable[[Graph, Node, Node, Node], Node | None]] = {
 
 
 def log_of_quotient(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(a/b)`` as ``log1p((a - b)/b)`` where a is close to b, to avoid cancellation; ``argument`` is
-    ``a/b``. None unless b is a sum, and ``a - b`` has fewer terms than a or b or is exact near 0.
+    """Return ``log(a/b)``, where ``argument`` is ``a/b``, in a form that computes ``log1p((a - b)/b)`` if a is close to
+    b, so that no digits cancel. None unless b is a sum and ``a - b`` is short or exact near 0.
+
+    ``a - b`` is short if it has fewer terms than a or b.
     """
     factors = argument.args if argument.op == "mul" else ()
     reciprocal = next((factor for factor in factors if _is_reciprocal(factor)), None)

@@ -161,8 +161,9 @@ def _is_conditional_within(graph: Graph, node: Node, budget: list[int]) -> bool:
 
 
 def count_true_terms(graph: Graph, node: Node) -> Node:
-    """Return a node that counts the terms of `node` whose conditions hold: ``[i < j] + [i == j]`` for ``[i < j]*a + [i
-    == j]*b``; 1 for a node without conditions. Terms under the same conditions count once.
+    """Return a node that counts the terms of `node` whose conditions hold, ``[i < j] + [i == j]`` for
+    ``[i < j]*a + [i == j]*b``: it is 0 where all conditions fail. Terms under the same conditions count once; a node
+    without conditions counts as 1.
 
     It counts the selected terms. The value of `node` does not show this: selected terms may cancel where a derivative
     is not 0.
@@ -239,7 +240,7 @@ def divisor_constraints(forms: Iterable[Affine]) -> Rows:
 
 def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows) -> Iterator[tuple[Node, Rows]]:
     """Yield ``(entry, constraints)`` for each integer-tensor entry in `rows`, such as ``p[i]``, with the constraints
-    that hold where it is read. ``rows`` are the condition of a guard, or the range of loops over `variables`; ``facts``
+    that hold where it is read. `rows` are the conditions of a guard, or the bounds of loops over `variables`; `facts`
     always hold.
 
     The rows of a range are tested where the loops around it run, those of a guard where the others hold.
@@ -252,10 +253,9 @@ def tested_data(graph: Graph, variables: Sequence[int], rows: Rows, facts: Rows)
 def context_of(
     row: Constraint, rows: Rows, variables: Sequence[int], entry: IndirectIndex | None = None
 ) -> Iterator[Constraint]:
-    """Yield the constraints in `rows` that already hold where `row`, one of them, is tested: in a loop nest over
-    `variables`, those of outer loops; in a guard, for which `variables` is empty, all others.
-
-    Constraints with the integer-tensor entry `entry` are left out.
+    """Yield the constraints in `rows` that hold already where `row`, one of them, is tested. In loops over `variables`
+    these are the bounds of outer loops; in a guard, which has no `variables`, all other conditions. Those that contain
+    `entry` are left out.
     """
     place = {v: n for n, v in enumerate(variables)}
 
@@ -362,8 +362,8 @@ def unconditional(root: Node) -> set[Node]:
 
 
 class FiniteNodes(Container[Node]):
-    """A set of nodes, for tests ``node in finite_nodes``: it contains a node if this is finite wherever a given
-    function is finite. Such a node times 0 is 0.
+    """A set of nodes, for tests ``node in finite_nodes``. It contains a node if the node is finite for all inputs at
+    which the function, given as a node `root`, is finite. Such a node times 0 is 0.
 
     These are the nodes that the function evaluates unconditionally, and nodes for which
     `is_finite_for_finite_arguments` proves that they are finite for all finite entries of the tensors. A quotient that

@@ -89,8 +89,8 @@ class _Norms:
         return done[root]
 
     def is_use_of_norm(self, node: Node) -> bool:
-        """Return whether `node` could use a stored norm: it is a negative power of ``s[i]``, or compares ``s[i]`` with
-        0. Here ``s`` is a stored array of sums of squares whose roots another array stores.
+        """Return whether `node` can be computed from a stored norm: it is a negative power of ``s[i]``, or compares
+        ``s[i]`` with 0, where ``s`` is a stored array of sums of squares and another array stores their roots.
         """
         if node.op not in ("pow", "compare") or node.args[0].op != "read" or node.args[1].op != "const":
             return False
@@ -98,7 +98,7 @@ class _Norms:
         return is_use and self.tables.get(node.args[0].args[0]) is not None
 
     def with_norm(self, node: Node, old: Node, bases: Collection[Node]) -> Node:
-        """Return `node`, a power or comparison of a sum of squares, in terms of the norm, the root of this sum:
+        """Return `node`, a power or comparison of one of the sums of squares `bases`, in terms of the root of this sum:
         ``norm**(2*p)`` for ``base**p``, ``norm > 0`` for ``base > 0``. Other nodes are unchanged.
 
         `bases` are the sums of squares; `old` is `node` before its arguments were rewritten.
@@ -170,8 +170,9 @@ class _Norms:
         return self.stored(array, self.graph.comprehension(variables, array.shape, formula))
 
     def formula(self, total: Node, base: Node) -> Node | None:
-        """Return a formula for the square root of `total`, a sum of squares, without overflow or underflow: entries are
-        divided by the largest one where their squares would overflow or underflow. None if no rule applies.
+        """Return a formula for the square root of `total`, a sum of squares, without overflow or underflow: where the
+        sum, read from `base`, is too large or too small, entries are divided by the largest one. None if no rule
+        applies.
 
         `base` has the value of `total`: it is `total` itself, or a read of the array that stores it.
         """

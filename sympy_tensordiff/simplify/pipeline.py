@@ -102,9 +102,8 @@ def simplify_derivatives(
     graph: Graph, nodes: Sequence[Node], facts: Rows, sizes: frozenset[int], function: Sequence[Node]
 ) -> list[Node]:
     """Return `nodes`, the derivatives of `function`, in a simple form for readers: without Kronecker deltas under sums,
-    with tight index ranges, and with guards only around reads that may be out of bounds.
-
-    `sizes` are the variables that are sizes; ``facts`` are constraints that are known to hold.
+    with tight index ranges, and with guards only around reads that may be out of bounds. `facts` are known constraints,
+    `sizes` the variables that are sizes.
 
     `facts` are the constraints on sizes and free indices; the variables in `sizes` are never bound. `function` is the
     differentiated expression, with other inputs such as cotangents.

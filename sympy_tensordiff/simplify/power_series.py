@@ -60,8 +60,9 @@ def monomial(node: Node, bases: Mapping[Node, Number]) -> tuple[Number, int] | N
 def series_of(
     node: Node, bases: Mapping[Node, Number], length: int, memo: dict[Node, Series | None] | None = None
 ) -> Series | None:
-    """Return the power series of the scalar `node` in ``t`` about 0; None if it is not known. The variable ``t`` is a
-    product of powers, given by the dictionary `bases` from bases to exponents.
+    """Return the power series of the scalar `node` in ``t`` about 0, with `length` coefficients; None if it is not
+    known. The variable ``t`` is given by `bases`, a dictionary from bases to exponents: ``{x: 1, y: -1}`` for
+    ``t = x/y``.
 
     It is computed with `length` coefficients, of which fewer may remain if terms cancel. `node` has no free variables
     but ``t``. `memo` caches the series of nodes for the same `bases` and `length`.
@@ -119,7 +120,7 @@ def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | No
 
 def _raised(found: Series, power: Fraction) -> Series | None:
     """Return the series ``found**power``. Return None for a fractional `power` if the first coefficient is not 1, or if
-    the order of the result is not an integer or makes its sign depend on that of the variable ``t``.
+    the result is no series: ``(t**2)**(1/2)`` is ``abs(t)``.
 
     A root has no series if its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """
@@ -190,8 +191,8 @@ def _call(function: Any, arg: Series, length: int) -> Series | None:
 
 
 def _numerators(a: Coefficients) -> tuple[list[int], int]:
-    """Return the coefficients `a` over their common denominator: ``(numerators, denominator)``. Sums of products of
-    integers need no greatest common divisor for each term.
+    """Return ``(numerators, denominator)`` of the coefficients `a` over their common denominator. Sums of products are
+    then computed with integers, which is faster than with fractions.
     """
     denominator = lcm(*(c.denominator for c in a))
     return [c.numerator * (denominator // c.denominator) for c in a], denominator
@@ -216,7 +217,9 @@ def _power(a: Coefficients, power: Fraction) -> list[Fraction]:
 
 @lru_cache(maxsize=256)
 def _power_of_unit(a: tuple[Fraction, ...], power: Fraction) -> tuple[Fraction, ...]:
-    """Return the result of `_power`. Series of equal functions of different variables are computed once."""
+    """Return the coefficients of ``a**power`` for a series `a` with ``a[0] == 1``, from a cache if possible: functions
+    of different variables often have equal series.
+    """
     if power.denominator == 1:
         return tuple(_integer_power(a, int(power)))
     others = [k for k in range(1, len(a)) if a[k]]
@@ -229,8 +232,11 @@ def _power_of_unit(a: tuple[Fraction, ...], power: Fraction) -> tuple[Fraction, 
 
 
 def _integer_power(a: Coefficients, power: int) -> list[Fraction]:
-    """Return the coefficients of ``a**power`` for a series `a` with ``a[0] == 1``, by the recurrence of `_power` in
-    integers: with a denominator d of all ``a[k]``, coefficient n of the power is an integer over ``d**n``.
+    """Return the coefficients of ``a**power`` for a series `a` with ``a[0] == 1`` and an integer `power`. All
+    intermediate results are integers, which is faster than with fractions.
+
+    It is the recurrence of `_power`: with a denominator d of all ``a[k]``, coefficient n of the power is an integer
+    over ``d**n``.
     """
     numerators, below = _numerators(a)
     scaled = [c * below ** max(k - 1, 0) for k, c in enumerate(numerators)]  # a[k]*d**k
@@ -276,8 +282,8 @@ def _quotient(a: Coefficients, b: Coefficients) -> list[Fraction]:
 
 
 def _inverse_function(sign: int, power: Fraction) -> Callable[[Coefficients], list[Fraction]]:
-    """Return the function that maps the coefficients of `a` to those of ``f(a)``, for f with ``f(0) = 0`` and ``f'(x) =
-    (1 + sign*x**2)**power``. Arcus and area functions have this form.
+    """Return the function that maps the coefficients of `a` to those of ``f(a)``, for f with ``f(0) = 0`` and
+    ``f'(x) = (1 + sign*x**2)**power``. Inverse trigonometric and inverse hyperbolic functions have this form.
     """
 
     def of(a: Coefficients) -> list[Fraction]:

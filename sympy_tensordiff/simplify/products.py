@@ -31,7 +31,9 @@ class ContractionParts(NamedTuple):
 
 
 def product_of(graph: Graph, node: Node) -> ContractionParts:
-    """Return `node` as a product of labelled operands. A node that is not a product is its only operand."""
+    """Return `node` as a product of labelled operands, a `ContractionParts`. If `node` is not a product, it is the only
+    operand.
+    """
     parts: list[Operand]
     if node.op == "mul":
         factor, rest = graph.split_coefficient(node)
@@ -174,10 +176,9 @@ def _softmax(graph: Graph, product: ContractionParts) -> list[Operand] | None:
 def _axes_in(
     graph: Graph, exponential: Node, axes: tuple[int, ...], rest: Labels, other: Node, labels: Labels
 ) -> tuple[int, ...] | None:
-    """Return the axes of `other` that correspond to the `axes` over which `exponential` is summed, if both are the same
-    exponential up to the order of axes; else None. The quotient of `other` and this sum is then a softmax.
-
-    `rest` has the labels of the sum, `labels` those of `other`.
+    """Find out whether `other` is the same exponential as `exponential`, up to the order of axes, which is summed over
+    `axes`: then `other` divided by the sum is a softmax. Return the summed axes of `other`, or None. `labels` are those
+    of `other`, `rest` those of the sum.
 
     Both may have their axes in different orders, ``A + V`` and ``A.T + V[:, None]``.
     """
@@ -396,8 +397,8 @@ def _power(graph: Graph, base: Node, exponent: int) -> Node:
 
 
 def _occurrences(product: ContractionParts, label: Label) -> int:
-    """Return how often `label` occurs in the operands of `product`. For a label of the result, return a large number,
-    so that no rule takes it for a summed label.
+    """Return the number of occurrences of `label` in the operands of `product`. For a label of the result, return a
+    large number, so that no rule takes it for a summed label.
     """
     if label in product.output:
         return len(product.parts) + 3

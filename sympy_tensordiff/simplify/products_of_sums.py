@@ -84,9 +84,9 @@ class ProductsOfSums:
         return outside and (are_ranges_nonempty(limits, facts) or self.may_evaluate(condition, facts))
 
     def parts(self, factor: Node, limits: Limits, facts: Rows) -> list[Node]:
-        """Split `factor`, a guard or select in a sum over `limits`, so that factors can leave both the sum and the
-        condition: ``[i < j]*a*x[i]`` gives ``[a, [i < j]*x[i]]`` in a sum over i. These factors come first. Return
-        ``[factor]`` if there are none.
+        """Split the guard or select `factor` of a sum over `limits`, so that factors without the summed indices can be
+        moved out: ``[i < j]*a*x[i]`` gives ``[a, [i < j]*x[i]]`` in a sum over i. Return ``[factor]`` if there are
+        none.
         """
         graph = self.graph
         is_choice = factor.op == "select" and is_index_choice(factor)
@@ -103,8 +103,8 @@ class ProductsOfSums:
         return [*free, graph.guard(factor.data, rest)]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node:
-        """Return the sum of a product over `limits`: the independent factors in front, times one sum for each group of
-        factors that share no index with the others.
+        """Return the sum of the product of `factors` over `limits`: the factors without summed indices in front, times
+        one sum for each group of factors that share no summed index with the others.
         """
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
@@ -140,7 +140,7 @@ class ProductsOfSums:
 
     def may_split_sum(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Rows) -> bool:
         """Return whether ``Sum_i Sum_j a[i]*b[j]`` may become ``(Sum_i a[i])*(Sum_j b[j])``; `groups` has the bounds
-        and factors of each new sum.
+        and factors of each new sum, `run` says that no range is empty.
 
         Always true if `run` says that all ranges are nonempty. Otherwise the factors of each group must be safe to
         evaluate (no read out of bounds) if a range of another group may be empty.
@@ -186,8 +186,8 @@ class ProductsOfSums:
         return self.sum(limits, graph.mul(factors), facts)
 
     def number_of_values(self, limit: Bounds, factors: Sequence[Node], facts: Rows) -> Affine | None:
-        """Return the number of values of the variable of `limit`, by which `factors` that do not contain this variable
-        can be multiplied instead of being summed. None if the number is unknown, or may be 0 where a factor is
+        """Return the number of values of the loop variable of `limit`. A product of `factors` without this variable is
+        multiplied by it instead of being summed. None if the number is unknown, or may be 0 where a factor is
         undefined.
         """
         count = length_of_range(limit)
@@ -199,7 +199,7 @@ class ProductsOfSums:
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
         """Return whether it pays to move the factors `free` out of the sum over `inner`, in which the factors `bound`
-        remain: whether this sum can then be split or depends on fewer indices, or `free` contains loops.
+        remain. It pays if the sum can then be split, if it depends on fewer indices, or if `free` contains loops.
         """
         if len(self.groups(inner, bound)) > 1:
             return True
@@ -207,9 +207,8 @@ class ProductsOfSums:
         return any(_contains_loops(factor) or not factor.free <= needed for factor in free)
 
     def cancelled(self, limits: Limits, factors: Sequence[Node], facts: Rows) -> Node | None:
-        """Return the sum of the product of `factors` over `limits` after cancelling a division by a part of it:
-        ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` if ``S[i]`` is ``Sum_j x[i, j]``. None if no factor divides by
-        such a part.
+        """Cancel a divisor with an inner sum in the sum of the product of `factors` over `limits`:
+        ``Sum_ij c[i]*x[i, j]/S[i]`` is ``Sum_i c[i]`` if ``S[i]`` is ``Sum_j x[i, j]``. None if nothing cancels.
         """
         guards = [factor for factor in factors if factor.op == "guard"]
         rows: Rows = guards[0].data if len(guards) == 1 else ()
@@ -227,8 +226,9 @@ class ProductsOfSums:
     def quotient_sum(
         self, base: Node, inner: Limits, limits: Limits, factors: Sequence[Node], rows: Rows, facts: Rows
     ) -> Node | None:
-        """Return the sum of `factors` over `limits` under the guard `rows`, simplified because its inner sum over
-        `inner` is a number times `base` and cancels with a factor ``1/base``, as in a softmax. None if it is not.
+        """Return ``Sum_i c[i]`` for ``Sum_ij c[i]*x[i, j]/S[i]``, where `base` is ``S[i] = Sum_j x[i, j]``, `limits`
+        are those of i and j, `inner` those of j. None unless the sum over `inner` is a multiple of `base`. `rows` is a
+        guard of the `factors`.
         """
         outer = [limit for limit in limits if limit not in inner]
         variables = frozenset(limit.variable for limit in inner)
@@ -255,9 +255,8 @@ class ProductsOfSums:
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
-        """Return the sum of the addition `body` over `limits`, split into one sum for each term, if at most one of
-        these remains after cancellation; otherwise the same for the sum over the innermost index alone. None if neither
-        succeeds.
+        """Sum the addition `body` over `limits` term by term, if at most one term remains after cancellation; if not,
+        try the same for the sum over the innermost index alone. Return the new sum, or None if neither succeeds.
 
         `facts` are known constraints.
         """

@@ -121,8 +121,8 @@ def _parts(node: Node) -> Iterable[Node]:
 
 
 def _has(node: Node, op: str) -> bool:
-    """Return whether the product `node` has a factor with the op `op`; a factor that is a power counts only if it is a
-    divisor.
+    """Return whether the product `node` has a factor with the operation `op`. A power counts only if its exponent is
+    negative.
     """
     return any(part.op == op and (op != "pow" or _is_divisor(part)) for part in _parts(node))
 
@@ -188,8 +188,8 @@ class Quotients:
         return node
 
     def _keeps_digits(self, node: Node, form: Node) -> bool:
-        """Return whether `form`, which is equal to `node`, is no less accurate: it keeps each difference of inputs such
-        as ``a - b``, or has fewer additions and divisions.
+        """Return whether `form`, which is equal to `node`, is no less accurate: it still contains each difference of
+        inputs, such as ``a - b``, or has fewer additions and divisions.
 
         ``(a - b)/a`` keeps the digits of a small difference, which ``1 - b/a`` loses to the rounding of the quotient. A
         difference of computed values has lost them before.
@@ -218,8 +218,8 @@ class Quotients:
                 yield form()
 
     def _products(self, node: Node) -> Iterator[Callable[[], Node]]:
-        """Yield functions without arguments, each of which builds an equal form of the product `node`: with content
-        taken out, multiplied out, or with a factor joined with a power.
+        """Yield functions without arguments, each of which builds an equal form of the product `node`: with common
+        factors of its sums taken out, with a sum multiplied out, or with a factor joined with a power.
         """
         yield lambda: self._built(self.term(node))
         yield lambda: self._distributed(self.term(node))
@@ -437,9 +437,9 @@ class Quotients:
         return self._built(_times(content, divisor), self._opened(_divided(numerator, content)), shape)
 
     def _multiplied(self, polynomial: Polynomial, base: Node, times: int) -> Polynomial:
-        """Return ``polynomial*base**times`` for a sum `base`: a divisor `base` of a term is cancelled, and the other
-        terms are multiplied out. Raise `_Inexact` if a term would have to be multiplied by `base` more than twice, or
-        by a fractional power of it.
+        """Return ``polynomial*base**times``, multiplied out, for a sum `base`; in terms that are divided by `base`, it
+        cancels. Raise `_Inexact` if a term would have to be multiplied by `base` more than twice, or by a fractional
+        power of it.
         """
         terms: list[Term] = []
         factors = [self.term(arg) for arg in base.args]
@@ -549,8 +549,8 @@ def _times(one: Term, other: Term) -> Term:
 def _content_of(
     polynomial: Polynomial, *, common: bool = False, greatest: bool = False, cancelled: Sequence[Node] = ()
 ) -> Term:
-    """Return the factor to take out of the sum `polynomial`: a number, ``2`` for ``2*a + 4*b``, times the common
-    denominator and, with `common`, common factors.
+    """Return the factor to take out of the sum `polynomial`: ``2/t`` for ``2*a/t + 4*b/t``, and with `common` also
+    positive powers that all terms have. `greatest` and `cancelled` decide about divisors that only some terms have.
 
     With `greatest`, a divisor is taken out only if all terms have it.
 
@@ -572,8 +572,9 @@ def _content_of(
 
 
 def _common_roots(polynomial: Polynomial) -> dict[Node, Fraction]:
-    """Return a dictionary from sums t of which every term of `polynomial` contains a root to the least exponent of t:
-    ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``. The exponents of t must be fractions that differ by integers.
+    """Find the sums t of which each term of `polynomial` contains a root, such as ``sqrt(t)``, and return a dictionary
+    from t to its least exponent: ``{t: -1/2}`` for ``1/(2*sqrt(t)) - sqrt(t)/(t + 1)``. The exponents of t must differ
+    by integers.
     """
     keys = [dict(key) for key in polynomial]
     found: dict[Node, Fraction] = {}

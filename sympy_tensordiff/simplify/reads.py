@@ -52,12 +52,8 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Rows, function: S
 
 
 class _Written(NamedTuple):
-    """A constraint ``form >= 0`` that holds because the user's function contains a read: where it is false, the read is
-    out of bounds.
-
-    It holds for all ``variables`` in the range ``rows``, where the ``conditions`` are true.
-
-    It holds for all values of `variables`.
+    """A constraint ``form >= 0`` that holds because the user's function contains a read, which would be out of bounds
+    otherwise. It holds for all ``variables`` in the range ``rows``, where the ``conditions`` of the read are true.
     """
 
     form: Affine
@@ -94,8 +90,9 @@ class WrittenReads:
         return self.answers[key]
 
     def _matches(self, read: _Written, row: Constraint, facts: Rows, conditions: Conditions) -> bool:
-        """Return whether the constraint `row` is an instance of the general fact `read`: for some values of the
-        variables of `read` the two are equal, and `facts` and `conditions` imply the ranges and conditions of `read`.
+        """Return whether the constraint `row` is an instance of the constraint `read`, that is, equal to it for some
+        values of the variables of `read`. For these values, `facts` and `conditions` must imply the ranges and
+        conditions of `read`.
 
         Return False after a limited number of tries.
         """
@@ -144,8 +141,8 @@ class WrittenReads:
             yield from self._written_cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _written_cases(self, form: Affine, bound: Variables, known: Rows, conditions: Conditions) -> Iterator[_Written]:
-        """Yield facts ``form >= 0`` that hold because a read is in bounds: one with `form` unchanged, then one for each
-        case of the maxima and minima in `form` that can occur.
+        """Yield a `_Written` for the constraint ``form >= 0``, and one for each case of the maxima and minima in `form`
+        that can occur. `known` and `conditions` hold at the read, `bound` are the variables of the loops around it.
 
         `known` and `conditions` hold at the read; variables in `bound` that are not needed are eliminated from `known`.
         """
@@ -226,14 +223,16 @@ class _Explicit:
         return tuple([row for row in without_implied(rows, facts) if not self.is_proven(row, facts)])
 
     def is_proven(self, row: Constraint, facts: Rows) -> bool:
-        """Return whether the constraint `row` is proved: it follows from `facts`, also if these are multiplied by
-        divisors, or the user's function reads an entry that exists only where `row` holds.
+        """Return whether the constraint `row`, which `facts` alone do not imply, can be proved: from `facts` multiplied
+        by symbolic divisors, or because the user's function reads an entry that exists only where `row` holds.
         """
         more = times_divisors(facts) if row.form.compounds() else ()
         return bool(more and is_implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
 
     def rebuilt(self, node: Node, variables: Sequence[int], rows: Rows, body: Node) -> Node:
-        """Return a guard, sum or other binder like `node`, with these `variables`, constraints `rows` and `body`."""
+        """Return a guard, sum or other binder with the operation of `node`, and with the given `variables`, constraints
+        `rows` and `body`.
+        """
         if node.op == "guard":
             return self.graph.guard(rows, body)
         if node.op == "comprehension":
@@ -246,8 +245,8 @@ class _Explicit:
         self, node: Node, variables: Sequence[int], rows: Rows, facts: Rows
     ) -> tuple[IndirectIndex, Rows] | None:
         """Return ``(entry, constraints)`` for the first integer-tensor entry, such as ``p[i]``, in the indices or
-        constraints of `node` that may be out of bounds, with the constraints known where it is read. None if all are
-        proved.
+        constraints of `node` that may be out of bounds; the constraints are those known where it is read. None if all
+        are proved.
 
         `variables` and `rows` are those that `node` binds.
         """
@@ -282,9 +281,9 @@ class _Explicit:
         return shape_rows(entry.index, self.graph.integers[entry.tensor].shape)
 
     def cases(self, node: Node, rows: Rows, entry: IndirectIndex, known: Rows) -> Iterator[tuple[Rows, Rows | None]]:
-        """Split the computation of `node` into cases in which the entry `entry` of an integer tensor is in bounds or
-        not. Yield ``(constraints, tests)``: the constraints of the case, and those of `rows` to test in it, or None if
-        one of them is false.
+        """Split the computation of `node` into cases: `entry`, an entry of an integer tensor, is in bounds, or it is
+        out of bounds. Yield ``(constraints, tests)`` for each case: its own constraints, and those of `rows` left to
+        test in it, None if one of these is false.
 
         In bounds, all of `rows` are tested; out of bounds, only the rows without `entry`.
 
@@ -303,8 +302,8 @@ class _Explicit:
                 yield case, left
 
     def remaining_rows(self, rows: Rows, entry: IndirectIndex) -> Rows | None:
-        """Return the constraints in `rows` that do not contain `entry`, an integer-array entry that is read out of
-        bounds and so counts as minus infinity. None unless all constraints with `entry` then hold.
+        """Return the constraints in `rows` that do not contain `entry`, an entry of an integer tensor that is out of
+        bounds and counts as minus infinity. Return None if a constraint with `entry` then fails.
         """
         left: list[Constraint] = []
         for row in rows:
@@ -318,8 +317,8 @@ class _Explicit:
     def split_by_entry(
         self, node: Node, variables: Sequence[int], rows: Rows, body: Node, entry: IndirectIndex, known: Rows
     ) -> list[Node]:
-        """Split `node` into guarded terms that add up to it: in the first, the index `entry`, an entry of an integer
-        tensor, is in bounds, in the others it is out of bounds. Return the list of terms.
+        """Split `node` into guarded terms that add up to it: one for the case that `entry`, an entry of an integer
+        tensor, is in bounds, the others for the cases that it is out of bounds. Return the list of terms.
 
         `variables`, `rows` and `body` are those of `node`, a guard, sum or other binder; the constraints `known` hold
         around it.
@@ -394,8 +393,9 @@ def _forward(graph: Graph, total: Node, sizes: frozenset[int]) -> Node:
 
 
 def _reflection(body: Node, variable: int, sizes: frozenset[int]) -> Affine | None:
-    """Return the form ``c`` if `body` uses the index `variable` only in reads at ``c - variable`` and similar ones,
-    where it is subtracted; else None. ``c`` contains only sizes and numbers.
+    """Return the form ``c`` if `body` reads backwards in the index `variable`, at ``c - variable`` as in
+    ``x[n - 1 - i]``, and uses it nowhere else; else None. If reads have several forms, c is that of the first. It
+    contains only the variables in `sizes`.
     """
     found = None
     for part in reachable(body, keys=frozenset((variable,))):

@@ -355,8 +355,8 @@ def _inverse_of_operand(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
-    """Take the sum of an addition term by term if terms then cancel: ``sum(x - sum(x)/n)`` becomes 0. None if no terms
-    cancel.
+    """Rewrite the sum over an addition as a sum for each term if terms then cancel: ``sum(x - sum(x)/n)`` becomes 0.
+    None if no terms cancel.
     """
     return _cancelled_terms(graph, node, LEVELS)
 
@@ -374,9 +374,9 @@ def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
 
 
 def _distributions(graph: Graph, node: Node, *, is_alone: bool = True) -> Iterator[list[Node]]:
-    """Yield a list for each operand of the contraction `node` that is an addition: the contractions with one of its
-    terms in its place, whose sum is `node`. With `is_alone`, the addition must have a summed index that no other
-    operand has.
+    """Multiply out the contraction `node` by one of its operands that is an addition, and yield the resulting terms as
+    a list: ``[A x, B x]`` for ``(A + B) x``. There is one list for each such operand. With `is_alone`, the addition
+    must have a summed index that no other operand has.
     """
     product = product_of(graph, node)
     product = product._replace(parts=multiplied_out(product.parts))

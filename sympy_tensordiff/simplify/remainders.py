@@ -91,8 +91,9 @@ def _system(
     given: Rows,
     digits: Collection[int],
 ) -> RemainderSum:
-    """Return the sum of `body` over `variables` in the range `rows` without the variable `v`, which ``equation == 0``
-    determines.
+    """Return one case of `systems_by_remainders`: the sum of `body` over `variables` in the range `rows`, with the
+    variable `v` eliminated by ``equation == 0``. `given` has the constraints of the case, `digits` indices known to be
+    remainders.
 
     `given` has the conditions on the sizes and, last, the congruence by which ``v`` is an integer. `digits` are indices
     known to be at least 0 and less than the coefficient of ``v`` (without its sign), so that the congruence can
@@ -124,7 +125,8 @@ def _system(
 
 
 def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> Constraint:
-    """Return the constraint `row` with the variable `v` eliminated by ``equation == 0``, which determines it.
+    """Return the constraint `row` with the variable `v` eliminated by ``equation == 0``; the substitution `value` maps
+    ``v`` to its solution, a quotient.
 
     A row linear in `v` is scaled so that a multiple of the equation can be subtracted without a division. For other
     rows, the substitution `value`, from ``v`` to a quotient, is applied.
@@ -147,7 +149,8 @@ def _solved(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
 ) -> dict[int, Affine] | None:
     """Solve the congruence `row` for one of `variables`, ``v``: return ``{v: modulus*t + remainder}`` with a new
-    variable ``t``. None if no coefficient is coprime to the modulus.
+    variable ``t``. None if no coefficient is coprime to the modulus. `last` are variables to avoid, `digits` variables
+    known to be remainders.
 
     Variables in `last` are chosen last; for one in `digits`, itself a remainder, ``t`` is 0 if possible.
 
@@ -177,7 +180,7 @@ def _solved_twice(
     graph: Graph, row: Constraint, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
     """Solve the congruence `row` for some of `variables` in two steps: modulo `share`, a divisor of its modulus, then
-    modulo the quotient. Return ``{variable: form}``, or None if a step fails.
+    modulo the quotient. Return ``{variable: form}``, or None if a step fails. `last` are variables to avoid.
 
     Variables in `last` are solved for only if no other can be. Modulo `share`, the coefficients of the other indices
     vanish, which gives a simpler solution.

@@ -154,7 +154,8 @@ def regular_at_zero(
     graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node], choices: Mapping[Node, Node]
 ) -> list[Node]:
     """Return the entries `roots` with terms that cancel near 0, as in ``(exp(u) - 1 - u)/u**2``, replaced by a power
-    series there.
+    series there. `arrays` maps stored arrays to their formulas; `choices` maps selects between two accurate forms to a
+    formula that has a series.
 
     An entry inside of one that is replaced stays as it is.
 
@@ -206,8 +207,8 @@ class SeriesChoice(NamedTuple):
 
 
 def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
-    """Return `node` with a select for each group of terms or factors in `chosen`: a power series near the point at
-    which they cancel, their direct form elsewhere. `done` maps `node` and its terms to their direct forms.
+    """Return `node` with a select for each group of terms in `chosen`: the power series near the point at which the
+    terms cancel, their sum elsewhere. `done` maps `node` and its terms to the forms that are computed elsewhere.
     """
     if chosen[0].members == (node,):
         condition, near, _ = chosen[0]
@@ -245,8 +246,9 @@ def _with_entries_of(
     choices: Mapping[Node, Node],
     ratios: AbstractSet[Node],
 ) -> dict[Node, Node]:
-    """Return a dictionary from `nodes` to equal nodes in which reads of stored arrays are replaced by simple formulas,
-    so that rules can see these.
+    """Return a dictionary from `nodes` to equal nodes without reads of stored arrays, whose formulas `arrays` and
+    `choices` give, so that rules can see these. A sum ``a + b`` for which ``a/b`` is in `ratios` becomes
+    ``b*(1 + a/b)``.
 
     `arrays` maps the stored tensors to their formulas; `choices` maps reads to formulas to use instead.
 
@@ -284,8 +286,9 @@ def _with_entries_of(
 
 
 def _ratios(graph: Graph, nodes: Sequence[Node]) -> set[Node]:
-    """Return the quotients without sums, such as ``x/y``, of which `nodes` contain a function with a series, and their
-    squares. Factors that are numbers are left out. Return an empty set if `nodes` contain no sum ``x + y``.
+    """Return the quotients r, such as ``x/y``, for which `nodes` contain a function with a power series, as
+    ``exp(2*x/y)``, and the squares ``r**2``. Quotients with sums as factors are left out. The set is empty if `nodes`
+    contain no sum ``x + y``.
     """
     found: set[Node] = set()
     if not any(_is_sum_of_two(node) for node in nodes):
@@ -347,11 +350,9 @@ def _by_exponential(graph: Graph, base: Node, exponent: Node) -> Node:
 
 
 def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, Node], node: Node) -> Sequence[Node]:
-    """Return the arguments of `node` each of which a series may replace. If several factors of a product contain
-    exponentials, these are left out.
-
-    `whole` maps nodes to their formulas, with reads of stored arrays replaced; `parts` gives the subexpressions of a
-    formula.
+    """Return the arguments of `node` that power series may replace separately: all of them, except factors of a product
+    with exponentials if there are several such factors. `whole` maps nodes to formulas without reads of arrays; `parts`
+    gives the subexpressions of these.
 
     Exponentials in several factors of a product may grow beyond all numbers while the product does not: kernels scale
     them together, and need all of them as they are.
@@ -367,11 +368,9 @@ def _separate_arguments(parts: ArithmeticSubexpressions, whole: Mapping[Node, No
 def by_series(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node]
 ) -> list[SeriesChoice]:
-    """Return the power series by which to compute the formula `node` of an array entry, or some of its terms, near 0,
-    where the terms cancel. Return [] if no terms cancel, or if `node` has too many functions.
-
-    ``whole`` maps nodes to their formulas, with reads of stored arrays replaced; `parts` gives the subexpressions of a
-    formula.
+    """Return the power series that replace `node`, or some of its terms, near 0, where the terms cancel; [] if no terms
+    cancel, or if `node` has too many functions. `whole` maps nodes to formulas without reads of arrays; `parts` gives
+    the subexpressions of these.
     """
     form = whole[node]
     if len(parts.functions(form)) > MAX_FUNCTIONS or parts.is_one_regular_term(form):
@@ -393,10 +392,9 @@ def by_series(
 def _is_inside_of_term(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], members: Sequence[Node]
 ) -> bool:
-    """Return whether the terms `members`, which cancel, all come from a single term of the addition `node` that is
-    multiplied out. The power series then replaces this term alone.
-
-    ``parts`` multiplies out; `whole` maps terms to their formulas without reads of stored arrays.
+    """Return whether the terms `members`, which cancel, all result from multiplying out a single term of the addition
+    `node`: a power series then replaces this term alone. `whole` maps terms to formulas without reads of arrays;
+    `parts` caches the terms multiplied out.
     """
     if node.op != "add":
         return False
@@ -410,8 +408,8 @@ def _is_inside_of_term(
 
 
 def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[Group]) -> SeriesChoice | None:
-    """Return a `SeriesChoice` that computes the sum `node` of `terms` near 0 by a series for each of the `groups`,
-    terms that cancel there, plus the other terms.
+    """Return a `SeriesChoice` that computes the sum `node` of `terms` near 0 as a power series for each of the `groups`
+    of terms that cancel there, plus the other terms. None if no such form is safe.
 
     None if the groups have different variables, or if one of the other terms may be infinite at 0.
     """
@@ -428,8 +426,8 @@ def _of_entry(graph: Graph, node: Node, terms: Sequence[Node], groups: Sequence[
 def _by_terms(
     graph: Graph, parts: ArithmeticSubexpressions, node: Node, whole: Mapping[Node, Node], variables: Sequence[Variable]
 ) -> list[SeriesChoice]:
-    """Return the choices that replace terms of the addition `node` by power series where they cancel, near 0 in one of
-    `variables`; [] if no terms cancel. The first variable that applies is used.
+    """Return a `SeriesChoice` for each group of terms of the addition `node` that cancel near 0 in one of `variables`,
+    the first in which any do; [] if no terms cancel. `parts` gives the subexpressions of the terms.
 
     `whole` maps each term to an equal form without reads of arrays.
     """
@@ -498,7 +496,8 @@ def _first_groups(
     graph: Graph, parts: ArithmeticSubexpressions, addends: Sequence[Node], variables: Sequence[Variable]
 ) -> list[Group]:
     """Return groups of `addends` that cancel each other near ``u = 0``, for the first ``u`` in `variables` for which
-    there are any; [] if there are none. The terms of a group are functions of ``u`` times a common factor.
+    there are any; [] if there are none. The terms of a group are functions of ``u`` times a common factor. `parts`
+    gives the subexpressions of the addends.
     """
     for variable in variables:
         groups: dict[Node, _Terms] = {}
@@ -533,8 +532,9 @@ def _series_of_group(
     rest: Node,
     variable: Variable,
 ) -> tuple[float, Node] | None:
-    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the power series replaces it where
-    ``abs(variable)`` is below the radius. None if the terms do not cancel near 0, or if the sum is accurate already.
+    """Return ``(radius, series)`` for the sum of `terms` times `rest`: the power series replaces the sum where
+    ``abs(u)``, for the `variable` u, is below the radius. None if the terms do not cancel near 0, or if the sum is
+    accurate already.
 
     ``few`` has the first coefficients.
     """
@@ -576,8 +576,8 @@ _Terms = list[tuple[int, SeriesTerm]]
 
 
 def _with_common_members(groups: Mapping[Node, _Terms]) -> list[dict[Node, _Terms]]:
-    """Partition `groups`, a dictionary from common factors to terms, into dictionaries such that groups with terms of
-    the same addend are in one of them, even if they are connected only by other groups.
+    """Partition `groups`, a dictionary from common factors to terms, into several dictionaries. Groups that contain
+    terms of the same addend are put together, also groups that are connected only through other groups.
 
     A term is a pair ``(number of the addend, term)``.
     """
@@ -594,8 +594,8 @@ def _joined_group(
     graph: Graph, parts: ArithmeticSubexpressions, variable: Variable, groups: Mapping[Node, _Terms]
 ) -> Group | None:
     """Return the `Group` of all terms in `groups`, a dictionary from common factors to terms, with the power series in
-    `variable` that replaces their sum near 0. None unless the terms of each group cancel near 0 and their series is
-    known.
+    `variable` that replaces their sum near 0. None unless the terms of each group cancel near 0 and have known series.
+    `parts` gives subexpressions of nodes.
 
     A group whose terms cancel everywhere adds nothing to the series; if all groups do, the result is None as well.
     """
@@ -706,9 +706,9 @@ def _is_logarithm(node: Node) -> bool:
 
 
 class ArithmeticSubexpressions(dict[Node, frozenset[Node]]):
-    """A dictionary from a node to the set of nodes from which it is computed entry by entry (by arithmetic and scalar
-    functions), including itself. Entries are computed on demand; the set is empty if it would have `MAX_NODES` or more
-    nodes.
+    """A dictionary from a node to the set of its arithmetic subexpressions: the node, its arguments if it is an
+    arithmetic operation or a function call, their arguments, and so on. Entries are computed on demand; the set is
+    empty if it would have `MAX_NODES` or more nodes.
 
     `accurate` are the sums that laws have made accurate.
     """
@@ -798,8 +798,8 @@ def _variables(graph: Graph, parts: ArithmeticSubexpressions, node: Node) -> lis
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield variables ``u`` in which a function of `node` could be expanded as a power series: `node` itself, or the
-    base if it is a power; for a product, ``x/y`` if it is ``x**2/y**2``.
+    """Yield variables ``u`` in which a function of `node` could be expanded as a power series: `node` itself, or its
+    base if it is a power. For a product of powers, the common exponent is taken out: ``x/y`` for ``x**2/y**2``.
     """
     if node.op == "const":
         return
@@ -883,9 +883,9 @@ def _has_pole(term: SeriesTerm, variable: Variable) -> bool:
 
 
 def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tuple[float, int] | None:
-    """Choose the radius below which a sum of `terms` is evaluated by its power `series` in the variable `powers`, so
-    that the bound of the rounding error is smallest. Return ``(radius, number of coefficients)``; None if no radius is
-    accurate enough.
+    """Choose the radius below which the power `series` is computed in place of the sum of `terms`, so that the bound of
+    the rounding error is smallest. Return ``(radius, number of coefficients)``; None if no radius is accurate enough.
+    `powers` is the variable of the series.
     """
     best: tuple[float, float, int] | None = None
     sizes = [abs(float(c)) for c in series.coefficients]
@@ -905,8 +905,8 @@ def _radius(terms: Sequence[SeriesTerm], powers: Powers, series: Series) -> tupl
 
 
 def _error(terms: Sequence[SeriesTerm], powers: Powers, series: Series, u: float) -> float:
-    """Return a bound of the relative rounding error, in units of the last place, at the value `u` of the variable: the
-    larger one for the sum of `terms` and for the power `series` that may replace it.
+    """Return a bound of the relative rounding error at the value `u` of the variable, in units of the last place: the
+    larger one of those of the sum of `terms` and of the power `series` that may replace it.
 
     `powers` is the variable of the series as a product of powers.
     """

@@ -50,8 +50,11 @@ class Summed(NamedTuple):
 def merged_sums(
     graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset(), *, selected: bool = False
 ) -> list[Node]:
-    """Return `nodes` with sums over the same range that share factors merged: ``Sum a*f + Sum a*g`` becomes ``Sum a*(f
-    + g)``. Additions of whole tensors are unchanged.
+    """Return `nodes` with sums over the same range that share factors merged: ``Sum a*f + Sum a*g`` becomes
+    ``Sum a*(f + g)``. `sizes` are variables that are not indices. With `selected`, guards such as ``[p == a[t]]`` count
+    as factors.
+
+    Additions of whole tensors are unchanged.
 
     The variables in `sizes` are never bound: sums may differ in factors that contain no others. With `selected`,
     equations with tensor entries are factors, ``Sum_t f[t]*([p == a[t]] - [p == b[t]])``, and ``f[t]`` is read outside
@@ -103,11 +106,11 @@ def _constants_outside(graph: Graph, total: Node, sizes: frozenset[int]) -> Node
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int], selected: bool) -> Node:
-    """Merge sums over equal ranges in `addition` that are multiplied by the same factors: ``c*Sum_i a[i] + c*Sum_j
-    b[j]`` becomes ``c*Sum_i (a[i] + b[i])``. Return the new sum.
+    """Merge sums over equal ranges in `addition` that are multiplied by the same factors:
+    ``c*Sum_i a[i] + c*Sum_j b[j]`` becomes ``c*Sum_i (a[i] + b[i])``. Return the new addition. `sizes` are variables
+    that are not indices. With `selected`, guards such as ``[p == a[t]]`` count as factors.
 
-    Nested additions are merged, too, `levels` deep. With `selected`, guards ``[p == a[t]]`` count as factors. `sizes`
-    are variables that are not indices.
+    Nested additions are merged, too, `levels` deep.
     """
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -193,11 +196,11 @@ def _lowered(node: Node, count: int) -> tuple[Constraint, ...]:
 def _merge_group(
     graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int], selected: bool
 ) -> list[Node]:
-    """Merge those sums in `group`, all over the same range, that have common factors: ``Sum_i a[i]*b[i] + Sum_i
-    a[i]*c[i]`` becomes ``Sum_i a[i]*(b[i] + c[i])``. Return the list of the new sums.
+    """Merge those sums in `group`, all over the same range, that have common factors:
+    ``Sum_i a[i]*b[i] + Sum_i a[i]*c[i]`` becomes ``Sum_i a[i]*(b[i] + c[i])``. Return the list of the new sums. `sizes`
+    are variables that are not indices. With `selected`, guards such as ``[p == a[t]]`` count as factors.
 
-    Inner additions are merged, too, `levels` deep. With `selected`, guards ``[p == a[t]]`` count as factors. `sizes`
-    are variables that are not indices.
+    Inner additions are merged, too, `levels` deep.
     """
     variables, rows, _ = graph.open(group[0].node)
     bodies = []
@@ -264,10 +267,9 @@ condition and the branch: 0 where it is true, 1 where it is false.
 
 def _branches(graph: Graph, bodies: Sequence[_Body], selected: bool) -> dict[Branch, list[PowerProduct]]:
     """Group the summands `bodies` by the conditions under which they are added: return a dictionary from the conditions
-    to the summands.
+    to the summands, as products of powers. With `selected`, guards such as ``[p == a[t]]`` count as factors.
 
-    A summand ``a if c else b`` is split in two if another one has the same ``c``. With `selected`, guards ``p == a[t]``
-    count as factors.
+    A summand ``a if c else b`` is split in two if another one has the same ``c``.
     """
     choices = [(body, *graph.split_coefficient(body.node)) for body in bodies]
     counts = Counter((body.tests, choice.args[0]) for body, _, choice in choices if choice.op == "select")

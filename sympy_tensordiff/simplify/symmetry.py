@@ -79,8 +79,8 @@ def _may_be_exchanged(node: Node) -> bool:
 
 
 def _exchanged_parts(node: Node, a: int, b: int) -> list[Exchange]:
-    """Return triples ``(argument, first axis, second axis)``, such that `node` is symmetric in the axes `a` and `b` if
-    each argument is symmetric in its two axes.
+    """Return triples ``(argument, first axis, second axis)``: the arguments of `node` whose symmetry matters for that
+    of `node` in the axes `a` and `b`, each with the two axes that correspond to these.
     """
     if node.op in _ENTRYWISE:
         return [(arg, a, b) for arg in node.args if len(arg.shape) == len(node.shape)]
@@ -172,9 +172,9 @@ def _sign_of_product(graph: Graph, node: Node, a: int, b: int) -> int:
 
 
 def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -> tuple[int, list[Operand]]:
-    """Return ``(sign, operands)`` of the einsum of `parts` with the axes of symmetric operands in a standard order: the
-    first label of `output`, then summed labels, then others. An exchange of two axes of an antisymmetric operand
-    changes the sign.
+    """Return ``(sign, operands)``: the operands `parts` of an einsum with the labels of symmetric axes sorted, first
+    the first label of `output`, then summed labels, then others. Each exchange of two antisymmetric axes changes the
+    sign.
     """
 
     def sort_key(label: Label) -> int:
@@ -200,8 +200,9 @@ def with_axes_in_order(graph: Graph, parts: Sequence[Operand], output: Labels) -
 
 
 def multiplied_out(parts: Sequence[Operand], level: int = 0) -> list[Operand]:
-    """Return the operands ``parts`` of a product, with each inner product replaced by its own operands. Summed labels
-    of inner products get new names, which differ for different values of ``level``.
+    """Return the operands ``parts`` of a product, with each inner product replaced by its own operands. The summed
+    labels of inner products are renamed to labels that contain the number ``level``, so that calls with different
+    levels cause no clashes.
     """
     found: list[Operand] = []
     for n, (node, labels) in enumerate(parts):
@@ -260,8 +261,8 @@ def with_equal_products(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return ``roots`` with each product of operands that share no label, directly or through others, split into
-    separate products. So ``outer(A @ x, B @ y)`` has the operands ``A @ x`` and ``B @ y``, which other expressions may
+    """Return ``roots`` with each product split into separate products of the operands that share labels, directly or
+    through others. So ``outer(A @ x, B @ y)`` has the operands ``A @ x`` and ``B @ y``, which other expressions may
     share.
     """
     nodes, known = reachable(*roots), symmetric_nodes(graph, roots)

@@ -37,13 +37,12 @@ A kernel of squared distances, which its gradient reads at two indices, has 25 a
 
 
 def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
-    """Return the formula `entry`, of a tensor's entry at the indices `axes`, rewritten to read new comprehensions
-    (tables), so that each value is computed once.
+    """Rewrite `entry`, the formula of a tensor's entry at the indices `axes`, such that it reads its terms from new
+    comprehensions (tables), so that each value is computed once. `extents` are the lengths of the axes; the variables
+    in `sizes` are not indices.
 
-    The dense terms share one table; a guarded term gets a smaller one, read under its guard. ``extents`` are the
-    extents of the axes.
-
-    The indices have the ranges ``0 <= axis < extent``; the variables in `sizes` are never bound.
+    The dense terms share one table; a guarded term gets a smaller one, read under its guard. The indices have the
+    ranges ``0 <= axis < extent``.
     """
     terms = entry.args if entry.op == "add" else (entry,)
     dense, sparse, size = [], [], 0
@@ -60,8 +59,9 @@ def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entr
 
 
 def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
-    """Return the entry at `axes` of a new comprehension over `axes`, of lengths `extents`, with the body `entry`: a
-    table that can be stored. Return `entry` itself if it is a number or a read, or if there are no axes.
+    """Return `entry` as a read, at `axes`, of a new comprehension over `axes` with the body `entry`: a table that can
+    be stored. `extents` are the lengths of the axes. Return `entry` itself if it is a number or a read, or if there are
+    no axes.
     """
     if not axes or entry.op in ("const", "read"):
         return entry
@@ -71,8 +71,9 @@ def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: 
 def _guard_around_smaller_table(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
-    """Return `term`, a guarded term of a table's entry formula, as a guard around an entry of a smaller table, without
-    the axes that equations of the guard determine, such as that of ``i`` for ``[i == j]``. None if that saves nothing.
+    """Return the guarded `term` of a formula with the indices `axes` as a guarded read of a smaller table, without the
+    axes that the guard determines: ``[i == j]*f(i, j)`` reads a table with the index j alone. None if that saves
+    nothing.
 
     The table has the indices `axes` and lengths ``extents``.
     """
@@ -148,8 +149,8 @@ def with_cancelled_entries(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], *, is_input: bool = False) -> list[Node]:
-    """Return `roots` with each comprehension that is read at one index only replaced by its body at this index. Entries
-    of operations on comprehensions are written in index notation.
+    """Return `roots` with entries of comprehensions replaced by the body at the index, for each comprehension that is
+    read at a single index. Entries of operations on comprehensions are written in index notation.
 
     With `is_input`, for a function that will be differentiated, fewer reads are replaced.
 
@@ -203,10 +204,10 @@ def _tree_size(tensor: Node) -> int:
 
 def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[Node, int]) -> bool:
     """Return whether `tensor` and the tensors from which it is computed are used only once, so that writing out an
-    entry computes nothing twice.
+    entry computes nothing twice. `users` has the number of uses of each node; nodes that `mixed` maps to False do not
+    count.
 
-    ``users`` has the number of uses of each node. Only the nodes that ``mixed`` maps to True, comprehensions and
-    operations on these, are checked.
+    Those that ``mixed`` maps to True are comprehensions and operations on these.
     """
     stack = [tensor]
     while stack:
@@ -219,10 +220,9 @@ def _has_single_uses(tensor: Node, mixed: Mapping[Node, bool], users: Mapping[No
 
 
 def _single_reads(graph: Graph, nodes: list[Node], is_input: bool) -> set[Node]:
-    """Return the reads of comprehensions among `nodes` (arguments first) that can be replaced by the formula of the
-    entry without computing anything twice.
-
-    With `is_input`, for a function that will be differentiated, these are only small entries read at plain indices.
+    """Return the reads among `nodes` (arguments first) that read a comprehension and can be replaced by the formula of
+    the entry without computing anything twice. With `is_input`, for a function that will be differentiated, these are
+    only small entries read at plain indices.
     """
     uses = Counter(arg for node in nodes for arg in node.args)
     summed: dict[Node, frozenset[int]] = {}

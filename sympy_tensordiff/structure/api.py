@@ -131,8 +131,8 @@ class StructuredDerivative:
         return pattern.rows, pattern.columns
 
     def values(self, *arrays: Any, out: NDArray[Any] | None = None, lower: bool = False) -> NDArray[Any]:
-        """Return the values of the entries listed by `structure`, in the same order; written to ``out`` if given. With
-        ``lower``, only those of the lower triangle.
+        """Return the values of the entries that `structure` lists, in the same order, for the arguments ``arrays``;
+        written to ``out`` if given. With ``lower``, only those of the lower triangle.
         """
         call = self._arguments.read(arrays)
         return self.evaluate_entries(self.entries(call, lower=lower), call, out)
@@ -146,8 +146,8 @@ class StructuredDerivative:
 
     @property
     def plan(self) -> str:
-        """A text about the derivative: its terms, the result of the kernel that holds the values of each term, and the
-        plan of the kernel. It is empty for a derivative without terms, which is 0.
+        """A text that describes the computation: the terms of the derivative, each with the name of the kernel's result
+        that holds its values, then the plan of the kernel. It is empty for a derivative without terms, which is 0.
         """
         if not self._groups:
             return ""
@@ -155,7 +155,8 @@ class StructuredDerivative:
         return Plan("\n".join(["terms:", *(f"  {term}" for term in kernel.terms), kernel.function.plan]))
 
     def generate_code(self, backend: str = "c", **options: Any) -> str:
-        """Return the text of a function that computes the values of all terms; it does not need this package.
+        """Return the source text of a function that computes the values of all terms, for the given ``backend``; it
+        does not need this package.
 
         Parameters
         ----------
@@ -196,11 +197,9 @@ class StructuredDerivative:
     # ------------------------------------------------------------------------ for the operator
 
     def entries(self, call: CheckedArguments, *, lower: bool = False, dense: bool = True) -> EntryEvaluator:
-        """Return the object that computes the matrix entries at the sizes and index arrays of ``call``, from a cache if
-        possible.
-
-        With ``lower``, it computes the lower triangle only; without ``dense``, it leaves out the terms that fill whole
-        blocks.
+        """Return the object that computes the matrix entries for the sizes and index arrays in ``call``, from a cache
+        if possible. With ``lower``, it computes the lower triangle only; without ``dense``, it leaves out terms that
+        fill whole blocks.
         """
         dense = dense or not self.dense_groups
         key = (call.key, lower, dense)
@@ -297,7 +296,8 @@ class StructuredDerivative:
 
 @explained
 def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
-    """Return the Hessian of the scalar ``loss`` as a compiled callable that gives a sparse or structured operator.
+    """Return a compiled Hessian of the scalar ``loss`` with respect to ``wrt``. Called with arrays for ``args``, it
+    gives the matrix as a SciPy linear operator whose sparsity pattern is known from the formula.
 
     Parameters
     ----------
@@ -360,8 +360,8 @@ def structured_hessian(args: Any, loss: Any, wrt: Any = None, **options: Any) ->
 
 @explained
 def structured_jacobian(args: Any, T: Any, wrt: Any = None, **options: Any) -> StructuredDerivative:
-    """Return the Jacobian of the tensor ``T`` with respect to ``wrt`` as a compiled callable of ``args`` that gives a
-    sparse or structured operator.
+    """Return a compiled Jacobian of the tensor ``T`` with respect to ``wrt``. Called with arrays for ``args``, it gives
+    the matrix as a SciPy linear operator whose sparsity pattern is known from the formula.
 
     Parameters
     ----------

@@ -74,4 +74,4 @@ def _digest(array: Any) -> tuple[Any, ...]:
 
 
 def _do_nothing(*_: Any) -> None:
-    """Do nothing; a placeholder for the function that `remember` expects."""
+    """Do nothing. It is passed to `remember` in place of the function that computes the results."""

@@ -43,8 +43,8 @@ class _GradientTerm(NamedTuple):
 
 
 def hessian_terms(loss: Any, variables: Sequence[Expr]) -> tuple[DerivativeTerm, ...]:
-    """Return the terms of the Hessian of the scalar ``loss`` with respect to ``variables``. Each is a value at a row
-    and a column, for all values of some indices.
+    """Return the terms of the Hessian of the scalar ``loss`` with respect to ``variables``. Each term adds a value to
+    the entry at a row and a column, for all values of some indices.
 
     Examples
     --------
@@ -78,8 +78,8 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
 
 
 class _OuterFunction(NamedTuple):
-    """A scalar written as a function of symbols. A symbol in ``reads`` replaces an entry of a variable, a symbol in
-    ``sums`` an inner reduction; ``restore`` replaces all symbols by their expressions again.
+    """A scalar written as ``function``, a formula in new symbols. A symbol in ``reads`` replaces an entry of a
+    variable, a symbol in ``sums`` an inner reduction; ``restore`` replaces all symbols by their expressions again.
     """
 
     function: Expr
@@ -116,9 +116,9 @@ def _second_order_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[D
 def _cross_terms(
     outer: _OuterFunction, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]
 ) -> Iterator[DerivativeTerm]:
-    """Yield the terms ``value * dl/dx * dr/dy`` of a Hessian, where l and r are the inner scalars that the symbols
-    ``left`` and ``right`` replace in the function ``outer``, and `value` is the second derivative of ``outer`` with
-    respect to both.
+    """Yield the Hessian terms ``value * dl/dx * dr/dy`` for all entries x and y of ``variables``. Here l and r are
+    the inner scalars that the symbols ``left`` and ``right`` of ``outer`` replace, and ``value`` is the second
+    derivative of ``outer`` with respect to both symbols.
     """
     rights = _gradient_terms_of_symbol(outer, right, variables)
     for a, one in enumerate(_gradient_terms_of_symbol(outer, left, variables)):
@@ -131,8 +131,8 @@ def _cross_terms(
 
 
 def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tuple[Expr, ...]) -> list[_GradientTerm]:
-    """Return the terms of the gradient with respect to ``variables`` of an inner scalar of the function ``outer``, the
-    one that ``symbol`` stands for. The scalar is an entry of a variable, or a sum.
+    """Return the terms of the gradient with respect to ``variables`` of the inner scalar that ``symbol`` replaces in
+    the function ``outer``: an entry of a variable, or a sum.
     """
     if symbol in outer.reads:
         return [_GradientTerm((), sympy.S.One, outer.reads[symbol])]
@@ -140,8 +140,8 @@ def _gradient_terms_of_symbol(outer: _OuterFunction, symbol: Expr, variables: tu
 
 
 def _gradient_terms(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[_GradientTerm]:
-    """Yield the terms of the gradient of ``scalar``. Each call uses new names for bound indices, so that terms can be
-    multiplied.
+    """Yield the terms of the gradient of ``scalar`` with respect to ``variables``. Each call uses new names for bound
+    indices, so that terms of two gradients can be multiplied.
     """
     if isinstance(scalar, REDUCTIONS):
         binders, body, weight = _open_reduction(scalar)

@@ -67,9 +67,8 @@ class FlatVariables:
 
 
 def variables_at_start(variables: Sequence[Any], start: Any, is_sequence: bool) -> tuple[FlatVariables, NDArray[Any]]:
-    """Return ``(layout, vector)`` of `variables`: their layout, with the shapes of the arrays in ``start``, and the
-    entries of these arrays as one flat vector. `start` is one array or, with ``is_sequence``, one array for each
-    variable.
+    """Return ``(layout, vector)``: the layout of ``variables`` in a flat vector, and the vector of the start values.
+    ``start`` is one array or, with ``is_sequence``, one array for each variable; the arrays give the shapes.
     """
     arrays = [np.asarray(array, dtype=float) for array in (start if is_sequence else (start,))]
     if len(arrays) != len(variables):
@@ -209,8 +208,9 @@ def nlp(
     bounds: Mapping[Any, Any] | None = None,
     constraint_bounds: Sequence[Any] | None = None,
 ) -> NonlinearProgram:
-    """Return the problem to minimise ``objective`` over ``wrt`` from ``start``, with ``constraints`` and ``bounds``, as
-    an object with the interface of cyipopt, which other solvers accept too. ``data`` are the values of other symbols.
+    """Return the problem to minimise ``objective`` over ``wrt`` from ``start``, with ``constraints`` within
+    ``constraint_bounds`` and variables within ``bounds``. It has the methods that cyipopt and similar solvers call.
+    ``data`` has the values of all other symbols.
 
     Parameters
     ----------

@@ -197,7 +197,9 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
 
 class BlockOperator(StructuredOperator):
-    """One block of a `StructuredOperator`: the rows of one variable and the columns of one variable."""
+    """One block of a `StructuredOperator`, as an operator of its own: the rows of one variable (or function) and the
+    columns of one variable.
+    """
 
     def __init__(self, whole: StructuredOperator, position: tuple[int, int]) -> None:
         self._whole, self._block = whole, position

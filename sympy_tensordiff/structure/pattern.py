@@ -103,10 +103,8 @@ def find_pattern(
     groups: Sequence[TermGroup], sizes: tuple[Shapes, Shapes], environment: Mapping[Any, Any], *, lower: bool = False
 ) -> SparsityPattern:
     """Return the sparsity pattern of the matrix that is the sum of all ``groups`` of terms; with ``lower``, of its
-    lower triangle only.
-
-    ``sizes`` are the shapes of the tensors along the rows and the columns, ``environment`` has the values of sizes and
-    index arrays.
+    lower triangle only. ``sizes`` has the shapes of the tensors along rows and columns, ``environment`` the values of
+    size symbols and index arrays.
     """
     starts = [np.cumsum([0, *map(math.prod, shapes)]) for shapes in sizes]
     shape = int(starts[0][-1]), int(starts[1][-1])
@@ -132,8 +130,8 @@ def find_pattern(
 def _to_compressed_rows(
     keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
 ) -> SparsityPattern:
-    """Return the CSR pattern of a sparse matrix of ``shape``, whose values are at the flat (row-major) positions
-    ``keys``; values at equal positions are added up.
+    """Return the CSR pattern of a sparse matrix of ``shape``, given the flat (row-major) positions ``keys`` of computed
+    values and their numbers ``sources``. Values at equal positions will be added up to one entry.
 
     ``sources`` has the number of the value at each position, from 0 to ``total`` - 1. ``points`` is stored in the
     pattern unchanged.
@@ -173,8 +171,8 @@ def _flat_positions(
     starts: Sequence[NDArray[Any]],
     environment: Mapping[Any, Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return two arrays for the derivative term ``term`` at all ``points`` of the indices of ``group``: its row numbers
-    and its column numbers in the matrix. Raise an error if an index is out of bounds.
+    """Return the row numbers and the column numbers of the derivative term ``term`` in the matrix, at all ``points``,
+    which are arrays of the values of each index of ``group``. Raise an error if an index is out of bounds.
 
     ``sizes`` are the shapes of the tensors along rows and columns, ``starts`` their first rows and columns;
     ``environment`` has the values of sizes and index arrays.

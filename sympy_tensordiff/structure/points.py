@@ -87,9 +87,9 @@ RangeFunction = Callable[[Environment], tuple[Any, Any]]
 def _loop_ranges(
     binders: Sequence[IndexRange], conditions: list[Any], environment: Environment
 ) -> tuple[list[RangeFunction], list[Any]]:
-    """Return ``(ranges, rest)``: for each of ``binders`` a function from the values of outer indices to the range of
-    its index, and those of ``conditions`` that these ranges do not ensure. ``environment`` has the values of sizes and
-    index arrays.
+    """Return ``(ranges, rest)``: one function for each loop over the indices ``binders``, which computes its range from
+    the values of outer indices, and those of ``conditions`` that must still be tested. ``environment`` has the values
+    of sizes and index arrays.
     """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
     rows, guards = [], []
@@ -118,10 +118,9 @@ def _explicit_range(binder: IndexRange) -> RangeFunction:
 
 
 def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFunction:
-    """Return a function that computes the range of one loop, from its greatest lower bound to its least upper bound,
-    for values of the outer indices.
-
-    ``level`` has the bounds of the loop, ``symbols`` maps their variables to indices.
+    """Return a function that computes the range of a loop at given values of the outer indices: from the greatest of
+    its lower bounds to the least of its upper bounds, both in ``level``. ``symbols`` maps variables in these to
+    indices.
     """
 
     def range_of(values: Environment) -> tuple[Any, Any]:

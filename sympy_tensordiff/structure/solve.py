@@ -146,8 +146,8 @@ def _choose_for_dense_terms(operator: LinearOperator) -> tuple[str, str]:
 
 
 def _cached_low_rank_factors(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return two low-rank factors of the dense part of the matrix ``operator``, which stores them for later calls. None
-    if such factors do not pay.
+    """Return two low-rank factors whose product is the dense part of the matrix ``operator``, which keeps them for
+    later calls. Return None if a solution by the Woodbury formula would not pay.
 
     The dense part has the terms that fill whole blocks. It has no factors if their rank is above a quarter of the rows,
     if the sparse part is empty, or if the operator is a block of a larger matrix.
@@ -400,8 +400,9 @@ def _full_rows_and_columns(matrix: Any) -> NDArray[np.int64] | None:
 
 
 class _SeparatedTerm(NamedTuple):
-    """A term of a matrix in the form ``sum_k left[k, row]*right[k, column]``. ``inner`` has the ranges of the summed
-    indices k. ``left`` and ``right`` have the ranges of their other indices, the value, and the row or column.
+    """A dense term of a matrix, separated into a row factor and a column factor:
+    ``sum_k left[k, row]*right[k, column]``. ``inner`` has the ranges of the indices k. A factor has the ranges of its
+    other indices, its value, and its row or column.
     """
 
     inner: tuple[IndexRange, ...]
@@ -439,8 +440,8 @@ def low_rank_factors(operator: LinearOperator, max_rank: int) -> tuple[NDArray[A
 
 
 def _separate_term(term: DerivativeTerm) -> _SeparatedTerm | None:
-    """Return the value of ``term`` separated into a function of the row indices times a function of the column indices,
-    with a sum over further indices if need be. None if this is impossible, or if a range depends on an index.
+    """Separate the value of ``term`` into a function of the row indices times a function of the column indices, or a
+    sum of such products over further indices. Return None if this is impossible, or if a range depends on an index.
     """
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):
@@ -476,8 +477,8 @@ def _range_length(binder: IndexRange, environment: dict[Any, Any]) -> int:
 
 
 def _factor_matrix(operator: LinearOperator, inner: tuple[IndexRange, ...], side: Any, axis: int) -> NDArray[Any]:
-    """Evaluate ``side``, the row or column factor of a low-rank term of the derivative, as a matrix with one row for
-    each value of the indices ``inner``. Its columns are the rows (``axis`` 0) or columns (1) of the derivative.
+    """Evaluate ``side``, the row or column factor of a `_SeparatedTerm`, as a matrix with one row for each value of the
+    indices ``inner``. Its columns are the rows (``axis`` 0) or columns (``axis`` 1) of the derivative.
 
     A low-rank term is a sum over ``inner`` of products of two factors.
     """

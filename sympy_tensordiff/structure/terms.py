@@ -37,8 +37,8 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def over_time(expr: Any) -> Any:
-    """Return ``expr`` with each scan replaced by a comprehension or sum over time. Raise `UnsupportedError` if a result
-    depends on states that change.
+    """Return ``expr`` with each scan (a loop over time) replaced by a comprehension or sum over time. Raise
+    `UnsupportedError` if a result depends on a state that changes from step to step.
     """
     return _OverTime().run(expr, EMPTY) if any(isinstance(node, Scan) for node in nodes_in([expr])) else expr
 
@@ -227,8 +227,8 @@ def _guarded_summands(value: Expr, memo: dict[int, tuple[Expr, GuardedSummands]]
 
 
 def _transparent_args(value: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``value`` from which conditions can be moved out: the terms of a sum, the factors of a
-    product, or the branches of a `Piecewise` with conditions on indices. () for other nodes.
+    """Return the arguments of ``value`` whose conditions can be moved in front of it: the terms of a sum, the factors
+    of a product, or the branches of a `Piecewise` with conditions on indices. () for other nodes.
     """
     if isinstance(value, sympy.Mul | sympy.Add):
         return tuple(value.args)
@@ -262,8 +262,8 @@ def _combine_summands(value: Any, below: list[GuardedSummands]) -> GuardedSumman
 
 def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> GuardedSummands:
     """Return pairs ``(conditions, summand)`` for a `Piecewise` with the conditions ``pieces``; ``below`` has such pairs
-    for the value of each branch. To them are added the condition of the branch and the negations of the conditions
-    before it.
+    for the value of each branch. Each pair gets the further condition that the condition of its branch holds and
+    those of earlier branches fail.
     """
     found, before = [], sympy.true
     for condition, cases in zip(pieces, below, strict=True):
@@ -276,8 +276,8 @@ def _summands_of_branches(pieces: list[Any], below: list[GuardedSummands]) -> Gu
 
 
 def _nonempty_conditions(total: IndexedSum) -> tuple[Boolean, ...]:
-    """Return conditions on outer indices that must be true for the sum ``total`` to have a nonzero term: its ranges are
-    not empty, and conditions without bound indices in its body hold. Ranges that depend on each other are ignored.
+    """Return conditions without which the sum ``total`` is 0: its ranges are not empty, and the conditions in its body
+    that contain no bound index hold. Ranges that depend on other bound indices are ignored.
     """
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _free_symbols((low, high)) & bound]

@@ -66,8 +66,8 @@ class ValueKernel:
 
     @property
     def terms(self) -> list[DerivativeTerm]:
-        """Return the terms of all groups, in order, with the symbol ``result<n>`` of the kernel result that has the
-        value of a term in place of its value expression. Terms of a group with equal values share a symbol.
+        """Return the terms of all groups, in order, with ``result<n>`` as the value: the name of the kernel's result
+        that has the values of this term. Terms of a group with equal values share a result.
         """
         terms: list[DerivativeTerm] = []
         first = 0
@@ -84,9 +84,9 @@ class ValueKernel:
         return [n * (len(at[0]) if at else 1) for n, at in zip(self._value_counts, points, strict=True)]
 
     def coordinates(self, points: Sequence[Coordinates]) -> list[NDArray[np.int64]]:
-        """Return the last arguments of the compiled function, arrays of index values. ``points`` has these arrays for
-        each group of terms. The arrays of a group that consists of all combinations of index values are left out, since
-        loops enumerate it.
+        """Return the coordinates that the compiled function takes as its last arguments. ``points`` has, for each group
+        of terms, an array of values for each index; those of groups over all combinations of index values are left out,
+        since loops run over these.
         """
         return [c for at, is_box in zip(points, self._are_boxes, strict=True) if not is_box for c in at]
 
@@ -105,8 +105,8 @@ class ValueKernel:
 
 
 def shift_to_origin(binders: Sequence[IndexRange]) -> tuple[dict[Any, Any], list[tuple[Any, Any]]]:
-    """Return ``(substitution, axes)`` that replace the indices of `binders` by new ones that count from 0: ``i`` by ``k
-    + 2`` if i begins at 2. ``axes`` has the pairs ``(new index, length)``.
+    """Return a substitution of the indices of ``binders`` by new ones that count from 0, ``i`` by ``k + 2`` if i begins
+    at 2, and a list of pairs ``(new index, length of its range)``.
 
     Without `binders`, there is one axis of length 1.
     """
@@ -208,8 +208,8 @@ class EntryEvaluator:
 
     @cached_property
     def _coordinates(self) -> list[NDArray[np.int64]]:
-        """The index arguments of the kernel: an array for each, with the values of this index at all entries of the
-        pattern.
+        """The index arrays that the kernel takes as arguments: one array for each index of each group of terms that is
+        not over all combinations of index values.
         """
         return self._kernel.coordinates(self._points)
 
@@ -282,8 +282,8 @@ def _unconditional_args(node: Any) -> tuple[Any, ...]:
 
 
 def _choose_stored_nodes(nodes: dict[int, Any], roots: set[int]) -> set[int]:
-    """Return the ids of the nodes to store in arrays, since computing them again for each of their consumers costs
-    more. ``nodes`` maps ids to nodes, ``roots`` are the ids of the results.
+    """Return the ids of the nodes to store in arrays, because computing them again for each node that uses them costs
+    more. ``nodes`` maps ids to nodes; ``roots`` are the ids of the results.
 
     ``nodes`` maps ids to nodes, arguments before their users.
     """
@@ -301,13 +301,15 @@ def _choose_stored_nodes(nodes: dict[int, Any], roots: set[int]) -> set[int]:
 
 
 def _is_storing_cheaper(cost: int, consumers: int) -> bool:
-    """Return whether storing a value of this ``cost`` is cheaper than recomputing it for each of the ``consumers``."""
+    """Return whether storing a value is cheaper than computing it again for each of its ``consumers``, given the
+    ``cost`` of one computation in additions.
+    """
     return cost * (consumers - 1) > 4 + 2 * consumers
 
 
 def _find_consumers(nodes: dict[int, Any], roots: set[int], stored: set[int]) -> dict[int, set[int]]:
-    """Return a dictionary from the ``id`` of each node to those of its consumers: the stored or root nodes whose
-    computation evaluates it.
+    """Return a dictionary from the ``id`` of each node to the ids of its consumers. These are the nodes in ``stored``
+    or ``roots`` whose computation evaluates the node.
 
     A node that only a ``stored`` node uses has this one as its consumer.
     """

@@ -212,7 +212,7 @@ def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
 
 
 def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
-    """Return ``(tensor, extent)`` for all extents in ``expressions``."""
+    """Return a pair ``(tensor, extent)`` for each axis of each tensor in ``expressions``."""
     tensors = [t for t in (*expressions, *tensors_of(*expressions)) if isinstance(t, TensorExpr)]
     return [(tensor, extent) for tensor in tensors for extent in tensor.shape]
 
@@ -305,8 +305,8 @@ def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatAr
 def _draw_points(
     expression: Expr, wrt: Expr, expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int
 ) -> Iterator[tuple[Point, dict[Any, Any]]]:
-    """Yield pairs of a random `Point` at which ``expression`` is finite, as a function of ``wrt``, and the values of
-    all inputs of ``expressions`` there; raise `ArgumentError` if none is found.
+    """Yield pairs ``(point, values)`` of a random `Point`, ``expression`` as a function of ``wrt`` where it is finite,
+    and the values of all inputs of ``expressions`` there. Raise `ArgumentError` if none is found.
     """
     kernel: Callable[..., Any] | None = None
     found = False
@@ -383,7 +383,8 @@ def _check_error(
     actual: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, description: str
 ) -> float:
     """Return the largest error of ``actual`` relative to ``expected``; raise `DerivativeMismatch` if an error exceeds
-    ``rtol`` times the largest entry, plus the rounding errors ``noise``. ``description`` says what an entry of both is.
+    ``rtol`` times the largest entry, plus the rounding errors ``noise``. ``description`` is the word for an entry in
+    the message.
     """
     if actual.shape != expected.shape:
         raise DerivativeMismatch(f"derivative with respect to {wrt}: shape {actual.shape}, expected {expected.shape}")

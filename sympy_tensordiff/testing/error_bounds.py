@@ -208,7 +208,7 @@ def error_bound(f: Expr, values: Mapping[Any, Any] | None = None, *, dtype: str 
 
 def _terms(body: Expr, indices: Sequence[Any], *, is_symbolic: bool) -> tuple[list[ErrorTerm], list[ErrorTerm]]:
     """Return two lists of terms of the error bound of the scalar `body`: one term for each operation, and one for each
-    rounded argument. ``indices`` are free in it. With ``is_symbolic``, no values will be substituted.
+    rounded argument. ``indices`` are its free indices; ``is_symbolic`` says that no values will be substituted.
     """
     sweep = Perturbation(body, indices)
     perturbed = sweep.run(body, ())
@@ -246,7 +246,7 @@ def _at_values(symbolic: ErrorBound, values: Mapping[Any, Any], unit: float, dty
 
 
 def _without_unit(bound: Any) -> Any:
-    """Return an error bound with 1 in place of the unit roundoff."""
+    """Return an error bound in units of the roundoff: with 1 in place of the symbol ``u``."""
     if isinstance(bound, TensorComprehension):
         return TensorComprehension(bound.body.xreplace({UNIT: sympy.S.One}), *bound.limits)
     return bound.xreplace({UNIT: sympy.S.One})
@@ -260,7 +260,9 @@ def _table(entry: Expr, limits: Sequence[Any]) -> Any:
 
 
 def _arguments(body: Expr) -> Iterator[Any]:
-    """Yield the real tensors and symbols in `body`."""
+    """Yield the arguments of the formula `body`, whose values may be rounded: its tensors of real numbers and real
+    symbols.
+    """
     parts = [*dict.fromkeys(nodes_in([body]))]
     indices = {index for node in parts if getattr(node, "is_binder", False) for index in node.variables}
     indices |= integers_by_use([body])

@@ -69,9 +69,8 @@ class RoundedOperation:
 
 
 class Perturbation(Rewriting):
-    """Rewrites a formula with a symbol for the unknown rounding error added to each rounded operation, and records a
-    bound of each error as a `RoundedOperation`. ``outer_ranges`` has the ranges of the enclosing indices, outermost
-    first.
+    """A traversal that adds a symbol for the unknown rounding error to each rounded operation of a formula, and records
+    a bound of each error as a `RoundedOperation`. Its methods get the ranges of the enclosing indices, outermost first.
     """
 
     def __init__(self, body: Expr, indices: Sequence[Any]) -> None:
@@ -237,8 +236,8 @@ class Perturbation(Rewriting):
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
-        """Return the entry, at the current time and bound indices, of a new tensor that stores `size`, the size of a
-        rounding error in a step of the recurrence.
+        """Return the size of a rounding error in a step of a recurrence, ``size``, in a form that is valid outside of
+        the recurrence: the entry, at the current time and indices, of a new tensor that stores the sizes of all steps.
 
         The tensor has an axis for the time and for each bound index. ``limits`` are the ranges of the time and the
         indices, ``offsets`` their first values.
@@ -376,7 +375,9 @@ def _is_power_of_two(number: Any) -> bool:
 
 
 class Restriction(Rewriting):
-    """A traversal that replaces the symbols for unknown rounding errors in a derivative by 0."""
+    """A traversal that replaces the symbols for unknown rounding errors in a derivative by 0: a first-order bound needs
+    the derivative at the exact values.
+    """
 
     def __init__(self, sweep: Perturbation) -> None:
         super().__init__()

@@ -263,8 +263,9 @@ class _IndexArrayRanges(Accesses):
         yield from ((arg, around) for arg in read.args)
 
     def reads_in_conjunction(self, rows: Sequence[Constraint], around: AccessContext) -> Iterator[Access]:
-        """Yield the reads of integer tensors in ``rows``, conditions that must all hold. Record for a tensor whose
-        entry is compared with a bounded form that its test values should extend just beyond these bounds.
+        """Yield the reads of integer tensors in ``rows``, conditions that must all hold. For each entry ``p[i]`` that
+        they compare with a bounded form, also record a range of test values of ``p``: the bounds of the form, and one
+        more at either end.
 
         Test values then fall on both sides of the condition.
         """

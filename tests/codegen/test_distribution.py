@@ -157,3 +157,21 @@ def test_powers_that_need_a_logarithm_are_stored_as_functions_are(exponent, is_s
     assert is_dear(Reader(Graph()).read(power.subs(i, 0))) == is_stored
     source = td.lambdify([X], results, "numba", parallel=False).source.partition("def fill_")[2]
     assert source.count("general_power(") == (1 if is_stored else 0)
+
+
+def test_a_strip_is_read_by_another_loop_over_the_same_strip():
+    """A loop in strips fills an array in one inner loop and reads it in another: the verification knows both ranges."""
+    j, l, k = td.indices("j l k")
+    x, v = td.TensorSymbol("x", (m, n)), td.TensorSymbol("v", n)
+    g = td.TensorSymbol("g", n, dtype=int)
+    weight = sympy.exp(v[sympy.Mod(l + 1, n)] / 4) / (v[l] ** 2 + 2)
+    selected = sympy.Piecewise(((x[k, j] - x[k, l]) * weight, sympy.Eq(j, g[l])), (0, True))
+    near = (j, sympy.Max(0, i - 1), sympy.Min(i + 1, n - 1))
+    total = td.IndexedSum((x[k, i] - x[k, j]) * td.IndexedSum(selected, (l, 0, n - 1)), near)
+    value = td.IndexedSum(sympy.log(total**2 + 2), (i, 0, n - 1), (k, 0, m - 1))
+    results = value, td.gradient(value, x)
+    random = np.random.default_rng(0)
+    arrays = random.normal(size=(2, 70)), random.normal(size=70), random.integers(0, 70, 70)
+    plain = td.lambdify((x, v, g), results, "numpy", temporaries=False)(*arrays)
+    for found, wanted in zip(td.lambdify((x, v, g), results, "llvm")(*arrays), plain, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)

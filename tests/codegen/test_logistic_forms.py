@@ -10,6 +10,8 @@ from every import every
 from sympy import exp, log
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.walk import operations
+from sympy_tensordiff.codegen.program import build_program
 
 i, n = td.indices("i n")
 x, y, z, v = (td.TensorSymbol(name, n) for name in ["x", "y", "z", "v"])
@@ -154,3 +156,13 @@ def test_exponentials_of_quotients_are_shared():
     total = td.IndexedSum(conductance(x[i], x[i + 1]) * (y[i + 1] - y[i]) ** 2, (i, 0, n - 2))
     text = td.generate_code((x, y), (total, *td.gradient(total, (x, y))), "numba")
     assert "maximum(" not in text  # no shifts
+
+
+def test_both_logistic_values_of_two_products_are_one_density():
+    """Neither ``s(u)`` nor ``s(-u)`` is needed by itself: each stands beside the other in both products."""
+    one, other = sigma(x[i] - y[i]), sigma(y[i] - x[i])
+    value = td.IndexedSum(one * other * log(2 + z[i] ** 2) * z[i] - v[i] * one * other / z[i], (i, 0, n - 1))
+    called = operations(build_program((x, y, z, v), value))
+    assert "logistic_density" in called and called.isdisjoint({"sigmoid", "exp"})
+    two = td.IndexedSum(td.sigmoid(x[i]) * td.sigmoid(-x[i]) * y[i] + td.sigmoid(x[i]) * z[i], (i, 0, n - 1))
+    assert {"logistic_density", "sigmoid"} <= operations(build_program((x, y, z), two))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .report import Verdicts, run
 
-JUDGES = {"isl": "questions", "snf": "smith_forms", "jax": "programs", "mpmath": "accuracy"}
+JUDGES = {"isl": "questions", "snf": "smith_forms", "jax": "programs", "index": "indexed", "mpmath": "accuracy"}
 """The module of each judge; its ``judge`` takes a seed."""
 
 TOTALS = Path(__file__).with_name("totals.txt")

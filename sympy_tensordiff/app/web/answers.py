@@ -222,7 +222,8 @@ def formula(write: Callable[[], str], typeset: Typesetter | None) -> Answer:
 
 
 def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
-    """Return the formula of `expr` as ``{"latex": formula}``, with MathML if ``typeset`` converts to it.
+    """Return the LaTeX formula of `expr` for the page as ``{"latex": formula}``, and a second version as ``"other"`` if
+    parts of the expression can be named. If given, ``typeset`` converts the formulas to MathML, too.
 
     If parts of the expression can be named, there are two formulas, with and without named parts: ``"latex"`` is the
     one that reads better, ``"other"`` the second one.
@@ -236,8 +237,8 @@ def formula_and_parts(expr: Any, typeset: Typesetter | None) -> Answer:
 
 
 def convexity(parsed: Any, given: Mapping[str, str], typeset: Typesetter | None = None) -> Answer:
-    """Return the answer to "is the expression ``parsed`` convex?": a certificate of convexity or concavity with its
-    proof, or an error message.
+    """Return the answer to "is the expression ``parsed`` convex for tensors in the domains ``given``?": a certificate
+    of convexity or concavity with its proof, or an error message.
 
     ``typeset`` converts the formula of the proof to MathML. ``given`` maps names of tensors to the domains of their
     entries, as text.

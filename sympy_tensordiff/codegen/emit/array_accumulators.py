@@ -17,8 +17,8 @@ from sympy_tensordiff.codegen.ir.walk import values as values_in
 def with_joined_sums(
     body: tuple[Statement, ...], axes: Mapping[str, frozenset[str]], fixed: Collection[str]
 ) -> tuple[Statement, ...]:
-    """Join accumulators in the statements ``body`` of which only the sum is used: if ``s + t`` is stored, the terms of
-    ``t`` are added to ``s``, and ``t`` is removed. Return the new statements.
+    """Join accumulators in the statements ``body`` that are used only in one sum: if ``s + t`` is stored, add the terms
+    of ``t`` to ``s`` instead, and drop ``t``. Return the new statements.
 
     Only sums with equal ``axes`` (a dictionary from accumulators to the axes of their arrays) are joined; those named
     in ``fixed`` are left unchanged.
@@ -32,8 +32,8 @@ def with_joined_sums(
     """The accumulator that takes the place of another one, and whether it takes the negative values."""
 
     def join(node: Scalar) -> Scalar:
-        """Return the addition `node` without those accumulators that can be joined with its first one: ``s`` for ``s +
-        t``. Record that additions to ``t`` now go to ``s``. Other nodes are unchanged.
+        """Return the addition `node` without the accumulators that can be joined with its first one: ``s`` for ``s +
+        t``. Record in ``joined`` that additions to ``t`` now go to ``s``. Return other nodes unchanged.
         """
         if not isinstance(node, Operation) or node.function != "add":
             return node
@@ -45,8 +45,8 @@ def with_joined_sums(
         return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
-        """Return the statements that replace `statement` when the accumulators in ``joined`` are joined to a common
-        one: updates go to the common one, and definitions are dropped. Other statements are unchanged.
+        """Return what replaces `statement` if the accumulators in ``joined`` are joined to others: an update goes to
+        the other accumulator, and a definition is dropped. Return other statements unchanged.
         """
         if not isinstance(statement, Set) or statement.name not in joined:
             return (statement,)

@@ -33,8 +33,8 @@ Conditions: TypeAlias = frozenset[Condition]
 
 
 class UseConditions(NamedTuple):
-    """The conditions under which a program uses array entries or named values. Where they are false, generated code may
-    store any number, and chooses one at which no derivative is infinite.
+    """The conditions under which a program uses array entries or named values. Where a condition is false, the value
+    does not matter, and generated code computes one at which derivatives are finite.
 
     ``arrays`` are those of the entries of temporary arrays, ``lets`` those of named values, by array and name.
     ``stored`` are the conditions of use, in terms of `axis_name`, of the temporary arrays whose entries are arguments
@@ -122,8 +122,8 @@ class _UsesInKernel:
             self.result.arrays[self.step.array] = as_scalar(needed)
 
     def _add_read(self, load: Load, conditions: Conditions) -> None:
-        """Restrict ``self.common[load.array]``, the conditions that hold for every read of this array, to those that
-        are also among the `conditions` of the read `load`.
+        """Record the read `load`, which happens under `conditions`: in ``self.common``, keep for its array only the
+        conditions under which all reads so far happen.
 
         Conditions are written in terms of the array's axes; those that cannot be are dropped.
         """
@@ -155,8 +155,8 @@ class _UsesInKernel:
                 stack.extend((argument, known) for argument in node.arguments)
 
     def _following(self, condition: Scalar) -> Conditions:
-        """Return what follows for integer forms if the boolean expression `condition` is true: constraints such as ``i
-        >= j``, and forms that are not 0.
+        """Return the conditions on integers that are true if the boolean expression `condition` is: constraints such as
+        ``i >= j``, and forms that are not 0.
         """
         rows = [row for row in condition_rows(condition, True) if not row.form.compounds()]
         forms = [mapped(form, {}) for form in nonzero_forms(condition) if not form.compounds()]
@@ -164,8 +164,8 @@ class _UsesInKernel:
 
 
 def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condition]:
-    """Yield ``i - j``, which is not 0, for each constraint in `rows` such as ``i > j`` between two of the indices
-    `inner`.
+    """Yield the form ``i - j``, as the condition that it is not 0, for each strict inequality such as ``i > j`` in
+    `rows` between two of the indices `inner`.
     """
     for row in rows:
         if row.kind == "ge" and sorted(c for _, c in row.form.terms) == [-1, 1] and row.form.atoms() <= inner:
@@ -173,15 +173,17 @@ def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condit
 
 
 def conditions_at(stored: Iterable[Condition], index: Sequence[Affine]) -> list[Condition]:
-    """Return the conditions ``stored`` for the one array entry at `index`. They are written for a general entry, with a
-    variable for each axis, and `index` is inserted for these variables.
+    """Return the conditions ``stored`` for the array entry at `index`. They contain a variable for the index along each
+    axis (see `axis_name`), which is replaced by the form in `index`.
     """
     images = {axis_name(number): form for number, form in enumerate(index)}
     return [mapped(one, images) for one in stored]
 
 
 def conditions_in(condition: Scalar) -> Conditions:
-    """Return the set of conditions that `as_scalar` has joined by "and" to the boolean expression `condition`."""
+    """Return the conditions on integers that the boolean expression `condition` joins by "and"; the inverse of
+    `as_scalar`.
+    """
     return frozenset([*condition_rows(condition, True), *(mapped(one, {}) for one in nonzero_forms(condition))])
 
 
@@ -191,7 +193,7 @@ def axis_name(number: int) -> str:
 
 
 def form_of(condition: Condition) -> Affine:
-    """Return the integer form on which a condition depends."""
+    """Return the integer form of a condition: the form of a constraint, or the form that is not 0."""
     return condition.form if isinstance(condition, Constraint) else condition
 
 
@@ -201,8 +203,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def mapped(condition: Condition, images: Mapping[str, Affine]) -> Condition:
-    """Return `condition` with its variables replaced by the forms in `images`. Of ``f != 0`` and ``-f != 0``, which
-    mean the same, always the same one is returned.
+    """Return `condition` with its variables replaced by the forms in `images`. Since ``f != 0`` and ``-f != 0`` mean
+    the same, only one of the two is ever returned.
     """
     if isinstance(condition, Constraint):
         return condition._replace(form=condition.form.substitute(images))

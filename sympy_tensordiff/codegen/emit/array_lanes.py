@@ -101,8 +101,9 @@ class Lanes:
         return Lanes(tuple(new if dim is old else dim for dim in self.dims), images)
 
     def dims_from_first(self, wanted: frozenset[Span]) -> Iterator[tuple[Span, bool]]:
-        """Yield ``(dimension, is_wanted)`` for the first dimension in ``wanted`` and all that follow it: the axes that
-        an array needs to broadcast. The axis of a dimension that is not wanted has length 1.
+        """Yield ``(dimension, is_wanted)`` for each dimension from the first one in ``wanted`` on. These are the axes
+        with which an array that varies along ``wanted`` broadcasts; where ``is_wanted`` is False, the axis has length
+        1.
         """
         started = False
         for dim in self.dims:
@@ -111,9 +112,10 @@ class Lanes:
                 yield dim, dim in wanted
 
     def extreme(self, form: Affine, sign: int) -> Affine | None:
-        """Return a bound of a form over all index values of the dimensions, an upper one (``sign`` 1) or a lower one
-        (-1): the sum of the extremes of its terms, which is exact if each index is in one term. None if an index is in
-        a term that is neither linear, a quotient nor a positive part.
+        """Return a bound of ``form`` over all index values of the dimensions, an upper one for ``sign`` 1 or a lower
+        one for -1. Return None if an index is in a term that is neither linear, a quotient nor a positive part.
+
+        The bound is the sum of the extremes of the terms, which is exact if each index is in one term.
         """
         result = Affine.of(form.constant)
         for variable, coefficient in form.terms:

@@ -61,8 +61,8 @@ class PureLibraryCall(LibraryCall):
 def pure_library_text(
     step: ProductStep | Apply, program: Program, names: FormNames, dialect: Dialect
 ) -> tuple[str, str, list[str]]:
-    """Return ``(text, decorator, parameters)`` of a function that computes the `step` of `program` by one library call,
-    and returns the result as a new array: its source text, "" for no decorator, and the names of its parameters.
+    """Return ``(text, "", parameters)`` for a function that computes the `step` of `program` by one library call and
+    returns the result as a new array: its source text, no decorator, and the names of its parameters.
     """
     what, value = PureLibraryCall(step, program, names).value(step)
     value = value.replace(".transpose(", f".{dialect.transpose}(")

@@ -107,9 +107,9 @@ def print_split_product(add: Set, frame: PrintingContext, additions: Additions) 
 def _split_masked_products(
     is_negative: bool, factors: Sequence[Scalar], additions: Additions
 ) -> tuple[bool, list[Scalar]]:
-    """Take factors out of conditions in the product of ``factors``: ``a*b if c else 0`` becomes ``(a if c else 0)*b``
-    if ``b`` is a polynomial that varies along other dimensions than ``c``. Return ``(is_negative, factors)``, the sign
-    and the new factors.
+    """Take factors out of conditions in a product: ``a*b if c else 0`` becomes the two factors ``a if c else 0`` and
+    ``b`` if ``b`` is a polynomial that varies along a dimension along which ``c`` is constant. Return the sign and the
+    new factors, ``(is_negative, factors)``.
     """
     found = list[Scalar]()
     for factor in factors:
@@ -176,8 +176,8 @@ class Arrangement(NamedTuple):
 
     @property
     def pays_in_fused_sums(self) -> bool:
-        """Return whether calling ``einsum`` is faster than a product and a sum that the library's compiler fuses. A
-        matrix product is.
+        """Return whether one ``einsum`` call is faster than a product and a sum, if the library's compiler can fuse
+        these two; a matrix product always is.
 
         Others are not if a computed operand has more entries than the arrays it is computed from, or if all operands
         vary along the same dimensions and one is computed.
@@ -197,8 +197,8 @@ class Arrangement(NamedTuple):
 
 
 class _SumOfProducts:
-    """A sum of products that is to be added to an accumulator. The object chooses array operations for it, such as an
-    ``einsum``, and prints them.
+    """Prints a sum of products that is to be added to an accumulator, and chooses the array operations for it, such as
+    an ``einsum``.
     """
 
     def __init__(self, frame: PrintingContext, add: Set, additions: Additions) -> None:
@@ -238,7 +238,7 @@ class _SumOfProducts:
         return None if len(best.operands) == 1 and best.operands[0].is_computed else best
 
     def by_dimensions(self, fewest: int = 2) -> Arrangement | None:
-        """Return the sum of products as an einsum in which all factors that vary along the same dimensions form one
+        """Return the `Arrangement` for one ``einsum`` in which all factors that vary along the same dimensions form one
         operand. None if it has fewer than `fewest` operands, or if an operand would be a large temporary.
 
         The library chooses the order of the products.
@@ -260,8 +260,8 @@ class _SumOfProducts:
         return Arrangement(operands, True) if len(operands) >= fewest and not has_wide else None
 
     def _operand(self, factors: Sequence[Scalar]) -> FactorGroup:
-        """Return the product of `factors` as one operand of an array product: the factors, the dimensions along which
-        the product varies, and whether an array must be computed for it.
+        """Return `factors` as a `FactorGroup`, one operand of an array product: with the dimensions along which their
+        product varies, and whether an array must be computed for it.
         """
         dims = frozenset[Span]().union(*map(self.values.varies, factors))
         parts = [part for factor in factors for part in subexpressions(factor)]
@@ -300,9 +300,8 @@ class _SumOfProducts:
             self.additions.update(self.add.name, text, "sum", self.frame, frozenset(out))
 
     def _row_sums(self, found: Arrangement, out: Sequence[Span]) -> str | None:
-        """Return the text of a sum of an elementwise product whose operands all vary along the same dimensions, for a
-        library whose ``einsum`` would compute it as many products of a row and a column. None for other sums or
-        libraries.
+        """Return the sum of products as text of the form ``(a*b).sum(axis=-1)``, if its operands all vary along the
+        same dimensions and the library's ``einsum`` would be slower; else None.
         """
         dims = found.operands[0].dims
         is_batch = not self.values.dialect.sums_rows_by_products and all(
@@ -398,8 +397,9 @@ _MAX_WINDOW_RATIO = 4
 
 
 def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
-    """Return ``(dimension, first, count)`` if iteration ``i`` of `loop` contributes only to the ``count`` neighbouring
-    entries along a dimension that begin at ``first``: ``(dimension, 2*i, 2)`` for the entries ``2*i`` and ``2*i + 1``.
+    """Return ``(dimension, first, count)`` if iteration ``i`` of `loop` changes only a few neighbouring entries of the
+    result: along ``dimension``, the ``count`` entries from index ``first`` on. For the entries ``2*i`` and ``2*i + 1``,
+    ``first`` is ``2*i`` and ``count`` is 2.
 
     None if ``count`` is not a small constant, or ``first`` is the same for all i.
     """
@@ -420,9 +420,9 @@ def find_offsets(loop: Loop, lanes: Lanes) -> tuple[Span, Affine, int] | None:
 def over_widest_range(
     loop: Loop, wide: Loop, frame: PrintingContext, additions: Additions
 ) -> tuple[Loop, list[str]] | None:
-    """Extend the sum `loop`, whose range depends on the result entry (``j <= i``), by zero terms to the range of
-    `wide`, which contains all these ranges. Return ``(sum, tests)``, or None if the body is not a single suitable
-    addition.
+    """Return ``(sum, tests)``: the sum `loop`, whose range depends on the result entry (``j <= i``), as a sum over the
+    range of `wide`, which is the same for all entries, where terms outside of an entry's own range are 0. Return None
+    if the body is not a single suitable addition.
 
     The tests check that the factors are finite.
 

@@ -20,8 +20,8 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 class LinearRecurrence:
-    """Builds the statements for the arrays of a recurrence ``s[p] = factor[p]*s[p - 1] + term[p]``, so that array
-    libraries can compute it in parallel.
+    """Builds the statements that compute the arrays ``factor`` and ``term`` of a linear recurrence ``s[p] =
+    factor[p]*s[p - 1] + term[p]``. From these, array libraries can compute ``s`` in parallel.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def _without_empty_loops(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return body
 
     def without_empty_products(value: Scalar) -> Scalar:
-        """Simplify ``value`` with 1 in place of the products that have no factors (the names in ``neutral``): such a
-        name becomes 1, and a product loses its factors 1. Other values are unchanged.
+        """Return the node ``value`` of an expression with 1 in place of an empty product (a name in ``neutral``), or,
+        if it is a product, without its factors 1. Return other nodes unchanged.
         """
         if isinstance(value, Operation) and value.function == "mul":
             factors = [part for part in value.arguments if part != Number(1)]

@@ -62,8 +62,8 @@ class PrintingContext(NamedTuple):
     mask: Scalar | None = None
 
     def child(self, head: str, known: Rows = ()) -> PrintingContext:
-        """Return the frame (the vectorised dimensions, the mask and the place of code) of an indented block below
-        ``head``, in which the constraints ``known`` hold as well.
+        """Return the context for printing in an indented block below the line ``head``, where the constraints ``known``
+        hold in addition.
         """
         return self._replace(block=self.block.child(head), known=self.known + known)
 
@@ -79,8 +79,8 @@ class StoredValue(NamedTuple):
 
 
 class VectorPrinter(ScalarPrinter):
-    """Prints scalar expressions as array expressions, whose entries are their values at all indices of the current
-    dimensions.
+    """Prints a scalar expression as the text of an array expression: the array has the values of the scalar at all
+    indices of the current vectorised dimensions.
     """
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
@@ -117,8 +117,8 @@ class VectorPrinter(ScalarPrinter):
 
     @contextmanager
     def inside(self, frame: PrintingContext) -> Iterator[None]:
-        """Context manager: values printed inside of it are arrays over the dimensions of ``frame``. Arrays of indices
-        that they need are defined at the present end of the frame's block.
+        """Context manager in which values are printed as arrays over the dimensions of ``frame``. Definitions of index
+        arrays that they need are inserted in its block before all lines that the ``with`` block appends.
         """
         outer = self.lanes, self._slots, self.context, self.masks, self.frame
         slot, lanes = frame.block.slot(), frame.lanes
@@ -203,8 +203,8 @@ class VectorPrinter(ScalarPrinter):
     # ------------------------------------------------------------------------ reads
 
     def load(self, node: Load) -> str:
-        """Return the text of the read `node`: an array of its values at all indices of the current dimensions. An array
-        named in ``bare`` is written as its name, without an index.
+        """Return the text of the read `node`: an array of its values at all indices of the current dimensions. The read
+        of an array without axes (its name is in ``bare``) is just the name.
         """
         return self.names(node.array) if node.array in self.bare else self.read_text(node.array, node.index)
 
@@ -221,9 +221,9 @@ class VectorPrinter(ScalarPrinter):
         return self.view_text(text, *self.indices_into(home))
 
     def indices_into(self, home: StoredValue) -> tuple[list[Affine], list[Affine]]:
-        """Return ``(index, shape)`` for reading the stored value ``home`` inside of the current loops: the index in
-        terms of their dimensions, and the shape of the stored array. An axis along which the value is constant has the
-        index 0 and the length 1.
+        """Return ``(index, shape)`` for a read of the named array ``home`` inside of the current loops: one index for
+        each of its axes, in terms of the current dimensions, and the lengths of the axes. An axis along which the
+        values are equal has the index 0 and the length 1.
         """
         entries, extents = [], []
         for dim, wanted in home.lanes.dims_from_first(home.varies):
@@ -353,8 +353,9 @@ class VectorPrinter(ScalarPrinter):
     def _components_first(
         self, name: str, along: Sequence[Sequence[Span]], extents: Sequence[Affine], texts: list[str]
     ) -> tuple[str, list[str]]:
-        """Return ``(array text, subscripts)`` for a read of the array ``name`` in which the axes read at a single index
-        come first: ``x.T[0]`` for ``x[:, 0]``. The read is unchanged if one of these axes is not short.
+        """Return ``(array text, subscripts)`` of a read of the array ``name``, transposed so that the axes that are
+        read at a single index come first: ``x.T[0]`` for ``x[:, 0]``. Return both unchanged if one of these axes is not
+        short.
 
         ``along`` has the vectorised dimensions of each axis (empty at a single index), ``extents`` the axis lengths,
         ``texts`` the subscripts.
@@ -390,9 +391,8 @@ class VectorPrinter(ScalarPrinter):
         return found
 
     def _rows_text(self, name: str, index: Sequence[Affine], extents: Sequence[Affine]) -> str | None:
-        """Return the text of a read such as ``x[rows, :]``: a slice along each axis whose index increases with one
-        dimension that no other axis uses, index arrays along the others. None if no axis has a slice, or if those with
-        index arrays are not adjacent.
+        """Return the text of a read such as ``x[rows, :]``: a slice along each axis whose index increases with a
+        dimension of its own, and index arrays along the others.
 
         None if no axis has a slice, or if those with index arrays are not adjacent. ``extents`` are the lengths of the
         axes.
@@ -450,8 +450,9 @@ class VectorPrinter(ScalarPrinter):
         return f"{first}:{last}" + (f":{step}" if step > 1 else "")
 
     def in_lane_order(self, name: str, dims: Sequence[Span], texts: Sequence[str]) -> str:
-        """Return the text of the read ``name[texts]``, arranged to broadcast against the current vectorised dimensions.
-        Its axes run over `dims`: they are transposed into the current order, and a missing dimension becomes ``None``.
+        """Return the text of the read ``name[texts]``, whose axes run over the dimensions `dims`, transposed to
+        broadcast against the current vectorised dimensions. A dimension that is not in `dims` gets an axis of length 1,
+        written ``None``.
         """
         order = [self.lanes.dims.index(dim) for dim in dims]
         texts = list(texts)
@@ -479,7 +480,9 @@ class VectorPrinter(ScalarPrinter):
         return bool(self.lanes.dims_of(form)) and bool(data_entries([form]))
 
     def _is_chosen_by_data(self, form: Affine) -> bool:
-        """Return whether the index `form` is one number, of the entries of integer arrays, for all dimensions."""
+        """Return whether the index `form` contains entries of integer arrays, but no index of a vectorised dimension,
+        so that it is one number.
+        """
         return bool(data_entries([form])) and not self.lanes.dims_of(form)
 
     def _strides(self, index: Sequence[Affine]) -> dict[Span, list[int]] | None:
@@ -510,8 +513,8 @@ class VectorPrinter(ScalarPrinter):
         return super().operation(node)
 
     def _with_guards(self, node: Operation) -> Operation:
-        """Return `node`, a product or function call, such that derivatives are finite where a mask is false: an
-        argument of a function with a singularity, such as ``x`` in ``1/x``, is replaced there by a safe number.
+        """Return `node`, a product or function call, with finite derivatives also where a mask is false: an argument at
+        which a derivative may be infinite, such as ``x`` in ``1/x``, is replaced there by a safe number.
 
         A library that differentiates ``where(mask, 1/x, 0)`` multiplies the derivative of ``1/x`` by 0, which is nan at
         ``x = 0``.
@@ -530,8 +533,8 @@ class VectorPrinter(ScalarPrinter):
         return Operation(node.function, (Operation("guarded", (first, safe)), *rest))
 
     def _guarded_text(self, value: Scalar, safe: Scalar) -> tuple[str, int]:
-        """Return ``(text, precedence)`` of ``np.where(mask, value, safe)``: ``value`` where the current masks are True,
-        and the number ``safe`` elsewhere. Masks that ``value`` does not need are left out.
+        """Return ``(text, precedence)`` of ``np.where(mask, value, safe)``, which is ``value`` where all current masks
+        are true, else the number ``safe``. A mask is left out if ``value`` is safe without it.
         """
         masks, texts = self.masks, list[str]()
         needed = [not self.is_safe_without(mask, value, safe) for mask in masks]
@@ -584,8 +587,8 @@ class VectorPrinter(ScalarPrinter):
         return f"real({self.scalar(argument)})" if is_constant else self.scalar(argument, level)
 
     def choice_of(self, value: Scalar, other: Scalar) -> str:
-        """Return the text of `value`, one of the two arguments of ``where`` between which it chooses; ``other`` is the
-        other one. A number is converted to the type of the results, unless ``other`` has this type.
+        """Return the text of `value`, one of the two alternatives of a call of ``np.where``; ``other`` is the other
+        alternative. A number is converted to the type of the results, unless ``other`` is an array of this type.
         """
         is_number = isinstance(value, Number) or value in _INFINITE
         if (

@@ -68,8 +68,8 @@ class Narrowing:
         self.has_blocks = False
 
     def restrict_lanes(self, frame: PrintingContext, rows: Rows) -> PrintingContext:
-        """Return the frame (the vectorised dimensions, the mask and the code block) for those entries of ``frame`` at
-        which ``rows`` hold. Conditions narrow the ranges of dimensions, or become an ``if`` or a mask.
+        """Return the context `frame` restricted to the entries at which the constraints ``rows`` hold: by narrower
+        ranges of its dimensions, an ``if`` or a mask. The code for these is printed.
         """
         found = sort_conditions(frame.lanes, rows, self.values.dialect.is_pure)
         scalar = tuple(row for row in found.scalar if not self.prover.proves(row, frame.known))
@@ -125,8 +125,9 @@ class Narrowing:
         return Loop(loop.variable, furthest(loop.lows, "low", -1), furthest(loop.highs, "high", 1), loop.body)
 
     def _furthest(self, form: Affine, name: str, sign: int, frame: PrintingContext) -> Affine:
-        """Return the greatest (``sign`` 1) or least value of `form` over all entries of arrays in ``frame``. If this is
-        not an affine form, append a line that computes it, and return a new variable with a name like ``name``.
+        """Return the greatest (``sign`` 1) or least (-1) value of `form` over all array entries that code in ``frame``
+        computes. If this is not an affine form, append a line that computes it, and return a new variable with a name
+        like ``name``.
         """
         image = frame.lanes.image(form)
         if self.values.dialect.is_pure:
@@ -146,9 +147,9 @@ class Narrowing:
         return Affine.variable(variable)
 
     def span(self, frame: PrintingContext, loop: Loop) -> tuple[Span, PrintingContext]:
-        """Return ``(range, context)`` to print `loop` as one array operation, since its bounds are the same for all
-        entries: the range of its variable, and `frame` extended by a test that this range is not empty. The body is
-        printed in this context.
+        """Return ``(range, context)`` to print `loop`, whose bounds are the same for all entries, as one array
+        operation: the range of its variable, and the context for printing its body. Print a test that the range is not
+        empty.
         """
         lows, stops = ([frame.lanes.image(form) for form in forms] for forms in loop_ends(loop))
         low, frame = self._extreme(frame, f"{loop.variable}_low", lows, 1)
@@ -159,9 +160,11 @@ class Narrowing:
     def blocks(
         self, frame: PrintingContext, span: Span, others: Sequence[Span], times: int = 1
     ) -> tuple[Span, PrintingContext]:
-        """Print a loop over blocks of ``span``, so that an array along it and ``others`` has at most ``times*BLOCK``
-        entries, if possible. Return the range of one block and the frame inside the loop; ``span`` and ``frame`` if no
-        loop is needed: if a compiler fuses the sum, if it is short, or if the array is one axis of another one.
+        """Print a loop over blocks of ``span``, so that an array along ``span`` and ``others`` has at most
+        ``times*BLOCK`` entries, if possible. Return the range of one block and the context inside of the loop; ``span``
+        and ``frame`` if no loop is needed.
+
+        No loop is needed if a compiler fuses the sum, if it is short, or if the array is one axis of another one.
         """
         lengths = [dim.length for dim in (span, *others)]
         dialect = self.values.dialect
@@ -250,8 +253,9 @@ def tied_rows(loop: Loop, lanes: Lanes, dialect: Dialect) -> Rows:
 
 
 def _single_tie(rows: Rows, lanes: Lanes) -> tuple[Rows, Rows]:
-    """Find the first constraint in `rows` with one vectorised dimension of ``lanes``, without data, whose dimension is
-    in no other constraint. Return ``((constraint,), others)``; ``((), ())`` if there is none.
+    """Return ``((row,), others)`` for the first constraint in `rows` with exactly one vectorised dimension of
+    ``lanes``, if no other constraint contains that dimension and the constraint contains no entry of an integer array.
+    Return ``((), ())`` if there is none.
     """
     for row in rows:
         own, rest = lanes.dims_of(row.form), tuple([other for other in rows if other is not row])
@@ -315,8 +319,8 @@ class Additions:
         return True
 
     def applies_to_all_lanes(self, name: str, frame: PrintingContext) -> bool:
-        """Return whether the accumulator ``name`` has the same mask as `frame`, the context of the current code. An
-        addition to it then needs no further mask.
+        """Return whether the accumulator ``name`` was defined under the same mask as the code in `frame`, so that an
+        addition to it needs no further mask.
         """
         return frame.mask == self.values.stored[name].mask
 
@@ -398,8 +402,8 @@ class Additions:
         return reduce_copies(self._terms_text(value) + call, counts, reduction)
 
     def _terms_text(self, value: Scalar) -> str:
-        """Return the text of an array with the terms of a reduction, the values of ``value``. Long arithmetic is
-        wrapped so that it is computed before the reduction, if the dialect says how.
+        """Return the text of ``value``, the array of the terms of a reduction. Long arithmetic is wrapped in a call
+        that makes the library's compiler compute it before the reduction, if the dialect has such a call.
         """
         apart = self.values.dialect.apart
         if apart and self._excess_of_arithmetic(value) >= LONG_ARITHMETIC:
@@ -407,8 +411,11 @@ class Additions:
         return self.values.scalar(value, ATOM)
 
     def _excess_of_arithmetic(self, value: Scalar) -> int:
-        """Return the number of arithmetic operations in ``value``, less `OPERATIONS_OF_FUNCTION` for each call of
-        another function, such as exp. The definitions of names in ``value`` count as well.
+        """Return the number of arithmetic operations in the terms ``value`` of a reduction, less
+        `OPERATIONS_OF_FUNCTION` for each call of another function, such as exp. If it is large, the terms are better
+        computed before the reduction.
+
+        The definitions of names in ``value`` count as well.
 
         Branches of a choice, and operations along fewer dimensions than ``value``, do not count.
         """
@@ -456,8 +463,8 @@ class Additions:
     def _in_whole(
         self, name: str, text: str, reduction: Reduction, frame: PrintingContext
     ) -> tuple[str, frozenset[Span]]:
-        """Return ``(new text, dimensions)`` for adding the array ``text`` to a part of the accumulator ``name``: the
-        array padded to the shape of the accumulator, and the dimensions along which it varies.
+        """Return ``(new text, dimensions)``: the array ``text``, which is to be added to a part of the accumulator
+        ``name``, padded to the shape of the accumulator, and the dimensions along which the result varies.
 
         It is padded by values that change nothing, such as 0 in a sum.
 

@@ -63,8 +63,8 @@ def without_unused_names(lines: Sequence[str]) -> list[str]:
 
 @dataclass(eq=False)
 class _CommonValue:
-    """A value of an expression: how often it occurs where it is available, the ``name`` that has it ("": none), and a
-    name that it gets later in the same block.
+    """A value that expressions of a function share: the number of its uses, the ``name`` that has it ("" if there is
+    none yet), and the name that a ``later`` assignment in the same block gives to it.
     """
 
     count: int = 0
@@ -73,7 +73,9 @@ class _CommonValue:
 
 
 class _Sharing:
-    """Finds the values that several expressions of a function have, and prints the function with names for them."""
+    """Eliminates common subexpressions in the text of one function: it finds equal values of expressions, and prints
+    the function with each of them computed once and named.
+    """
 
     def __init__(self, lines: Sequence[str], integers: Collection[str], fresh: Callable[[str], str]) -> None:
         self.lines = ["def function():", *lines]
@@ -93,8 +95,8 @@ class _Sharing:
     # ------------------------------------------------------------------------ finding equal values
 
     def read_block(self, body: Sequence[ast.stmt], scopes: tuple[dict[int, _CommonValue], ...]) -> None:
-        """Count the values in the statements `body`. ``scopes`` has the values that are available, by their numbers:
-        those of the blocks around, and last the dictionary for those of `body`.
+        """Count how often each value occurs in the statements `body`. ``scopes`` are dictionaries of the values
+        available there, by their numbers: those of the enclosing blocks and, last, that of `body`, which is filled.
         """
         for statement in body:
             if isinstance(statement, ast.For | ast.If):
@@ -121,12 +123,14 @@ class _Sharing:
                         self.current[name.id] = self.number(statement.value)
 
     def forget(self, names: Sequence[str]) -> None:
-        """Give each of the `names` a new value, which no other expression has."""
+        """Record that the variables `names` may change here: each gets a new value number, different from that of every
+        expression.
+        """
         for name in names:
             self.current[name] = self.numbers.setdefault((name, len(self.numbers)), len(self.numbers))
 
     def number(self, node: ast.AST) -> int:
-        """Return the number of the value of the expression `node`."""
+        """Return the value number of the expression `node`; expressions with equal numbers have equal values."""
         key: Any
         if isinstance(node, ast.Name):
             if node.id in self.current:
@@ -147,7 +151,9 @@ class _Sharing:
         return self.numbers.setdefault(key, len(self.numbers))
 
     def count(self, node: ast.AST, scopes: tuple[dict[int, _CommonValue], ...]) -> None:
-        """Count the value of `node`, and those of its parts unless it is available in ``scopes``."""
+        """Count one use of the value of `node` and, unless this value is available in ``scopes`` already, of the values
+        of its parts.
+        """
         if isinstance(node, _OPAQUE):
             return
         if isinstance(node, ast.expr) and self.is_operation(node):
@@ -219,8 +225,8 @@ class _Sharing:
         return found
 
     def text(self, node: ast.AST, before: list[str]) -> str:
-        """Return the text of `node`: the name of its value if it occurs several times. Append the assignments of names
-        that are new to ``before``.
+        """Return the text of `node`: the name of its value if it occurs several times. Append the assignments of new
+        names to ``before``, the lines that come before the statement.
         """
         value = self.values.get(node) if isinstance(node, ast.expr) else None
         if value is None or (value.count < 2 and not value.name):
@@ -249,8 +255,8 @@ class _Sharing:
         return result + line[place:end]
 
     def parts_with_places(self, node: ast.AST) -> Iterator[Any]:
-        """Yield the parts of `node` that are expressions, in the order of the text; those of slices and keyword
-        arguments in place of these. The names of functions are left out.
+        """Yield the direct subexpressions of `node` in the order of the text, without the names of called functions. In
+        place of a slice or keyword argument, yield the subexpressions of that.
         """
         found: list[Any] = []
         for part in _parts(node):
@@ -265,7 +271,9 @@ def _is_in_own_parentheses(line: str, first: int, last: int) -> bool:
 
 
 def _parts(node: ast.AST) -> list[ast.AST]:
-    """Return the parts of `node` with values, without the function of a call unless it is a method."""
+    """Return the direct subexpressions of `node`. For a call, these are the arguments and, if it calls a method, the
+    object.
+    """
     if isinstance(node, ast.Call):
         method = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return [*method, *node.args, *node.keywords]

@@ -133,7 +133,7 @@ def block_constant(pieces: Iterable[str], backend: str = "numpy") -> str:
 
 def recurrence_pieces(step: Recurrence, names: FormNames) -> list[str]:
     """Return the texts of the NumPy functions of a recurrence: first those of its steps, and last the function that
-    runs the loop. ``names`` has the names in the text.
+    runs the loop. ``names`` maps names of the program to identifiers.
     """
     return [*_body_functions(step, DIALECTS["numpy"]), recurrence_text(step, names)]
 
@@ -337,8 +337,9 @@ class KernelPrinter:
                     self.print_store(statement.value, frame)
 
     def prints_cases(self, body: tuple[Statement, ...], frame: PrintingContext) -> bool:
-        """Print `body` in two branches if all its guarded loops have the same rare condition: without these loops for
-        the case that it holds at no entry, else completely. Return whether this was possible; if not, print nothing.
+        """Print `body` as both branches of an ``if``, for loops that are all guarded by one rare condition: without the
+        loops, for the case that the condition holds at no entry, and with them. Return whether this was possible; if
+        not, print nothing.
 
         ``frame`` is the context in which the code is printed.
         """
@@ -490,9 +491,9 @@ class KernelPrinter:
         frame.block.line(f"    {function}.at({array}, {places}, {text})")
 
     def slices_filled(self, images: Sequence[Affine], lanes: Lanes) -> list[tuple[Span | None, str]]:
-        """Return the slice along each axis of the array that a scatter writes, as a pair ``(dimension, text)``: the
-        dimension of ``lanes`` along which this axis's index in `images` varies (None if it is constant), and the text
-        of the slice.
+        """Return the slice that a scatter writes along each axis of its array, as a pair ``(dimension, text)``: the
+        text of the slice, and the dimension of ``lanes`` along which the axis's index in `images` varies (None if it is
+        constant).
 
         Return [] for other kernels than scatters, and if the entries are not distinct, form no slice, or have their
         axes in another order than the dimensions. The texts are for the helper ``spread``.
@@ -536,9 +537,9 @@ class KernelPrinter:
         frame.block.line(f"{array} = {array} + spread({', '.join([text, '0', *(span for _, span in spans)])})")
 
     def count_whole_axes(self, index: Sequence[Affine], lanes: Lanes) -> int:
-        """Return how many trailing axes of the array that the kernel fills are written completely, each by one
-        vectorised dimension, so that the code can use slices for them instead of index arrays. ``index`` is the index
-        of the entries, ``lanes`` has the dimensions.
+        """Return the number of trailing axes of the kernel's array that are written completely, each along one
+        dimension of ``lanes``: code can write slices there instead of index arrays. ``index`` is the index of the
+        entries.
         """
         count, shape = 0, self.values.shapes[self.kernel.array]
         pairs = zip(reversed(index[1:]), reversed(lanes.dims), reversed(shape), strict=False)
@@ -606,9 +607,9 @@ class KernelPrinter:
         return True
 
     def print_python_loop(self, loop: Loop, wide: Loop, frame: PrintingContext) -> None:
-        """Append a Python loop over the range of ``wide`` to ``frame``, for array code that computes many entries at
-        once, each with its own range of ``loop``. An iteration computes only the entries whose range contains the loop
-        variable.
+        """Append to ``frame`` a Python loop over the range of ``wide`` in place of ``loop``, whose range differs
+        between the array entries that are computed together. An iteration computes only the entries whose own range
+        contains the loop variable.
 
         The range of ``wide`` contains the ranges of all entries.
         """
@@ -689,8 +690,8 @@ class KernelPrinter:
 
 
 def _adds_view_entries(body: tuple[Statement, ...]) -> bool:
-    """Return whether the `body` of a loop only adds an array entry in whose indices each variable occurs once, outside
-    of quotients: array code then sums a view of the array and needs no temporary array.
+    """Return whether the `body` of a loop only adds an array entry, in whose indices each variable occurs once and
+    outside of quotients. The loop is then the sum of a view of the array, for which no temporary array is needed.
     """
     if len(body) != 1 or not is_addition(body[0]) or not isinstance(body[0].value, Load):
         return False

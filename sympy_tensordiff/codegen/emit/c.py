@@ -33,8 +33,9 @@ MemoryEntries = tuple[dict[str, str], list[str]]
 
 
 class Refusal(NamedTuple):
-    """A condition, as C ``text``, under which a C function refuses a call and returns ``code``. If ``code`` is 0, the
-    text is instead a line, such as a declaration, that the next conditions need.
+    """A check at the beginning of a C function: if the C condition ``text`` is true, the function refuses the call and
+    returns ``code``. If ``code`` is 0, ``text`` is instead a line of C, such as a declaration, that the next checks
+    need.
     """
 
     text: str
@@ -82,8 +83,8 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 class CFile:
-    """Prints a program as a C file. The search for the position of an out-of-bounds index is another program, which a
-    second `CFile` prints as static functions of the same file.
+    """Prints a program as a C file. If the file has to find an out-of-bounds index in integer data, this search is a
+    program of its own, which a second `CFile` prints as static functions of the same file.
     """
 
     language = "C99"
@@ -181,13 +182,15 @@ class CFile:
         return texts[0], texts[1]
 
     def step_text(self, step: Step) -> StepText:
-        """Return the C function that computes a step of the program. For a recurrence, the functions of its body come
-        first.
+        """Return the C function that computes a step of the program. For a recurrence, the functions that compute one
+        time step come first.
         """
         return self.recurrence(step) if isinstance(step, Recurrence) else self.printer.step(step)
 
     def recurrence(self, step: Recurrence) -> StepText:
-        """Return the function of a recurrence, preceded by the functions of its body."""
+        """Return the C function of a recurrence, a loop over time, preceded by the functions that compute one time
+        step.
+        """
         name = f"{self.options.name}_{step_function(step)}"
         body = type(self)(step.body, replace(self.options, name=name, allocate=False, parallel=False))
         return self.loop_over_time(step, body, self.loop_printer)
@@ -319,8 +322,9 @@ class CFile:
         return self.function_text(f"{storage}ptrdiff_t {self.options.name}_scratch({passed})", lines, self.integers)
 
     def most_scratch_function(self, time: str) -> str:
-        """Return the C function that computes the scratch memory of a recurrence, in numbers: the maximum over its time
-        steps. The number of steps is the C variable ``time``.
+        """Return the C function that computes how many numbers of scratch memory a recurrence needs: the maximum over
+        its time steps. In place of ``time``, the name of the variable that counts the steps, the function takes the
+        number of steps.
         """
         names, name = self.names.copy(), self.options.name
         own, most, length = names(time), names.fresh("most"), names.fresh("length")
@@ -435,8 +439,8 @@ class CFile:
         return self.function_text(f"int {self.options.name}({', '.join(self.parameter_declarations())})", lines, ())
 
     def refusals(self) -> Iterator[Refusal]:
-        """Yield the refusals of the C function, each a condition under which it refuses a call or, as `Refusal` as
-        well, a line such as a declaration that the following conditions need.
+        """Yield the checks of the C function as `Refusal` objects: conditions under which it refuses a call, each after
+        the lines, such as declarations, that the condition needs.
         """
         program, names, form = self.program, self.names, self.forms.form
         positive = [Affine.variable(name) for name in self.sizes]
@@ -479,8 +483,8 @@ class CFile:
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[Refusal]:
-        """Yield the refusals, each a `Refusal`, of a call in which an integer array has an entry that is out of bounds
-        as an index. ``search`` is the C file of the functions that search for such entries.
+        """Yield the checks, each a `Refusal`, that refuse a call if an entry of an integer array is out of bounds as an
+        index. ``search`` is the C file of the functions that search for such entries.
 
         ``forms`` prints conditions.
 

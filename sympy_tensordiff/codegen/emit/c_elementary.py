@@ -56,7 +56,7 @@ class _CTranslation:
         self.types = {"whole": f"int{size}_t", "natural": f"uint{size}_t", "int64": "int64_t", "int32": "int32_t"}
 
     def type(self, kind: str) -> str:
-        """Return the C type for a kind of number: float, double, or an integer kind."""
+        """Return the C type for numbers of a ``kind``: "real", "double", or a kind of integers such as "whole"."""
         return self.types.get(kind, kind)
 
     def function(self, name: str) -> str:
@@ -80,7 +80,9 @@ class _CTranslation:
         return "\n".join([*lines, "}"])
 
     def text(self, node: ast.expr) -> tuple[str, str]:
-        """Return the C text of a Python expression, operations in parentheses, and the kind of its number."""
+        """Return ``(C text, kind)`` of a Python expression: the text has operations in parentheses; the kind of number
+        is for example "real" or "int64".
+        """
         if isinstance(node, ast.Name):
             return node.id, self.kinds[node.id]
         if isinstance(node, ast.Constant):
@@ -108,7 +110,7 @@ class _CTranslation:
         return repr(value), "number" if isinstance(value, int) else "double" if self.precision is SINGLE else "real"
 
     def operation(self, node: ast.BinOp) -> tuple[str, str]:
-        """Return the C text of a binary operation and the kind of its number, "real" or an integer type."""
+        """Return ``(C text, kind)`` of a binary operation; the kind of number is for example "real" or "int64"."""
         (left, kind), (right, second) = self.text(node.left), self.text(node.right)
         symbol = _OPERATORS[type(node.op)]
         if "double" in (kind, second):

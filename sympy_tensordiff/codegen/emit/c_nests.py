@@ -354,8 +354,8 @@ def alloc_size(alloc: Alloc) -> int | None:
 
 
 def _extent(ends: Ends) -> Affine:
-    """Return the extent `ends` of a local array's axis as a single form. If it is a maximum or minimum with constants,
-    such as ``max(n, 0)``, return the form that is not constant.
+    """Return `ends`, the extent of an axis of a local array, as a single form. For a maximum or minimum of several
+    forms, such as ``max(n, 0)``, it is the one that is not constant.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

@@ -327,8 +327,8 @@ class CProductPrinter:
             group.sort(key=lambda label: place.get(label[0], -1))
 
     def step(self, view: Load, label: str) -> str:
-        """Return the stride of ``label`` in the array that ``view`` reads, as C text; "" if the read does not depend on
-        it.
+        """Return as C text by how much the position in memory grows if the index ``label`` of the array that ``view``
+        reads grows by 1 (the stride); "" if the read does not depend on ``label``.
         """
         texts = []
         for axis, form in enumerate(view.index):

@@ -28,7 +28,7 @@ def task_name(step: Correlation) -> str:
 def correlation_texts(step: Correlation, names: FormNames, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
     """Return the texts of two functions for the correlation ``step``: the first computes one task, a part of the
     result, the second runs all tasks, on several cores if ``is_parallel``. ``shapes`` maps arrays to shapes; ``names``
-    has names in the text.
+    maps names of the program to identifiers.
     """
     found = tiling(step, shapes)
     assert found is not None
@@ -71,8 +71,8 @@ class _TiledCorrelation:
 
     @property
     def task_parameters(self) -> str:
-        """The parameter list of a task's function, as text: the parameters of the step, the array with the copy of its
-        operand, and the task's index along each task axis.
+        """The parameters of the function of a task, as text: the parameters of the step, the copy of the right operand,
+        and for each axis of the result that is divided into tasks, the index at which the task begins.
         """
         places = [self.places[axis] for axis in self.tiles.tasks]
         return ", ".join([*passed_names(self.step, self.names), self.copy, *places])
@@ -155,8 +155,8 @@ class _TiledCorrelation:
         return found
 
     def loops(self, lines: TextBlock) -> TextBlock:
-        """Append to ``lines`` the ``for`` loops of a correlation inside of its blocks, over the indices that are fixed
-        neither in the block nor by the number of the task. Return the text block inside of the innermost loop.
+        """Append to ``lines`` the loops of one task around the tiles, which are small matrix products: over the indices
+        that are determined neither by the task nor in the tile. Return the block of lines inside of the innermost loop.
 
         Longer loops are further outside; only those on which a solved index depends come before. Without
         ``self.block``, the innermost loop runs over blocks of rows.
@@ -177,8 +177,9 @@ class _TiledCorrelation:
         return lines
 
     def solve(self, lines: TextBlock, solved: str) -> TextBlock:
-        """Append code to ``lines`` that computes the label ``solved`` from the index of a result entry: for the index
-        ``i + k``, the label k is the index minus i. Return the block for code that runs only if the label is in range.
+        """Append code to ``lines`` that computes the loop index ``solved`` from the index of a result entry: if that is
+        ``i + k``, then ``k`` is that index minus ``i``. Return the block for code that runs only if the result is in
+        range.
         """
         axis = self.tiles.tasks[-1]
         form, text, place = self.step.output.index[axis], self.texts[solved], self.places[axis]
@@ -195,8 +196,8 @@ class _TiledCorrelation:
         return lines.child(f"if {test}:")
 
     def tile(self, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> str:
-        """Return the text of a call that multiplies a block of ``left`` by a block of ``right``, and adds the product
-        to a block of ``own``, the array with the sums of one task.
+        """Return the text of the call that computes one tile: it multiplies a block of ``left`` by a block of ``right``
+        and adds the product to a block of ``own``, the array with the sums of a task.
 
         ``strides`` maps the names of arrays to the texts of their strides.
         """
@@ -206,8 +207,8 @@ class _TiledCorrelation:
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
         def place(view: Load) -> str:
-            """Return the text of a memory offset: the position, in the array that `view` reads, of the entry that is
-            read when the loop variables within the tile are 0. The tile begins there.
+            """Return the text of the memory offset at which a tile begins in the array that `view` reads: that of the
+            entry that is read when the loop variables within the tile are 0.
             """
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
@@ -246,8 +247,8 @@ class _TiledCorrelation:
         return self.printer.form(self.extents[label], level)
 
     def store(self, lines: TextBlock, sums: str) -> None:
-        """Append loops to ``lines`` that copy the sums computed by one parallel task, which are in the array named
-        `sums`, to its entries of the result, times the factor of the step.
+        """Append loops to ``lines`` that copy the array `sums`, in which a task has computed its part of the result, to
+        the result itself, multiplied by the factor of the step.
         """
         places, index = dict(self.places), dict(self.places)
         for axis in places:

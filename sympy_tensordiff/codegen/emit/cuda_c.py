@@ -68,7 +68,9 @@ def print_cuda_c(program: Program, options: COptions) -> CSource:
 
 
 class CudaTexts(CPrinter):
-    """The parts of CUDA C text common to all kernel printers: axes from thread numbers, loops, assignments."""
+    """Base class of the printers of CUDA C kernels. It prints what these have in common: the computation of indices
+    from the number of a thread, loops, calls and assignments.
+    """
 
     language = "CUDA"
     has_pragmas = False
@@ -369,8 +371,8 @@ class CudaFile(CFile):
 
     @property
     def function_name_pattern(self) -> str:
-        r"""The pattern for new names of kernels, with ``\1`` for the old name: it puts the name of the file's function
-        in front, so that names are unique also if several files are linked.
+        r"""The replacement by which ``re.sub`` renames a kernel, in which ``\1`` is the old name: the name of the
+        file's function is put in front, so that names are unique also if several files are linked.
         """
         return rf"{self.options.name}_\1"
 
@@ -508,8 +510,9 @@ class CudaFile(CFile):
         return f"(ptrdiff_t){found}[0]", f"(ptrdiff_t){found}[1]"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[Refusal]:
-        """Yield the `Refusal` of a call with out-of-bounds data, and before it the lines that run the kernels of the
-        file ``search`` to find some. ``forms`` prints conditions.
+        """Yield the lines that run the search for out-of-bounds entries of integer arrays on the device, and then the
+        `Refusal` of a call with such an entry. The kernels of the search are in the file ``search``; ``forms`` prints
+        conditions.
         """
         count = len(search.program.outputs)
         found = self.names.fresh("found")
@@ -541,7 +544,7 @@ class CudaLoopBody(CudaFile):
         return program, Prover(program)
 
     def step_text(self, step: Step) -> StepText:
-        """Return the function of a kernel, or of a recurrence in the steps."""
+        """Return the device function of `step`, a kernel or a recurrence within the time step."""
         return CFile.step_text(self, step)
 
     def step_call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:

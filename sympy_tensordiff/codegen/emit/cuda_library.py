@@ -52,7 +52,7 @@ def library_pieces(texts: Sequence[str]) -> list[str]:
 
 def library_arguments(step: ProductStep | Apply, names: FormNames, shapes: Shapes) -> list[str]:
     """Return the arguments of a library call as texts: the arrays that it fills and reads, with their shapes. ``names``
-    has the names in the text.
+    maps names of the program to identifiers.
     """
     printer = FormPrinter(names)
     arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])

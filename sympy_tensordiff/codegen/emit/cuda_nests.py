@@ -241,8 +241,8 @@ class CudaPrinter(NestPrinter):
 
 
 class CudaPythonLoopPrinter(CudaPrinter):
-    """Prints a kernel of a recurrence as a Python function for ``cuda.jit``, which the block of threads that runs the
-    whole loop over time calls. The threads divide the entries of the array among them.
+    """Prints a kernel in a time step of a recurrence as a Python function for ``cuda.jit``. A block of threads, which
+    runs the whole loop over time, calls it in each step; the threads divide the entries of the array among them.
 
     ``batch`` is the number of the batch axis, or None.
     """
@@ -333,8 +333,8 @@ def _needed_extents(step: Kernel | FusedKernels, shapes: Shapes, nest: BlockNest
 
 
 def checked_nest(step: Kernel | FusedKernels, prover: Prover) -> tuple[Statement, ...]:
-    """Return a step as a loop nest for threads; raise VerificationError if the nest breaks a law, for example if two
-    threads write one entry.
+    """Return ``step`` as a loop nest for GPU threads, after verification. Raise VerificationError if, for example, two
+    threads write the same entry or an access is out of bounds.
     """
     nest = thread_nest(step, prover.shapes)
     # Scatters add to entries atomically, or are verified separately to write distinct entries.
@@ -432,8 +432,8 @@ def _kernel_text(
 
 
 def loop_kernel_text(step: Kernel | FusedKernels, names: FormNames, prover: Prover, batch: int | None) -> KernelText:
-    """Return the CUDA device function that computes a kernel in a step of a recurrence, if the whole loop over time
-    runs on the GPU. The threads of one block compute it together. ``batch`` is the number of the batch axis, or None.
+    """Return the CUDA device function in which the threads of one block compute the kernel ``step`` of a time step, for
+    a recurrence whose whole loop over time runs on the GPU. ``batch`` is the number of the batch axis, or None.
     """
     nest, extents = checked_nest(step, prover), _needed_extents(step, prover.shapes)
     printer = CudaPythonLoopPrinter(names.copy(), step, prover.shapes, batch)

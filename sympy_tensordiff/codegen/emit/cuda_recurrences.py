@@ -94,8 +94,8 @@ OWN_NAMES = frozenset({"Memory", "memory", "fill_zeros", "copy_entries", "add_en
 
 
 def loop_text(step: Recurrence, names: FormNames) -> str:
-    """Return the text of the GPU device function that runs the recurrence ``step``. Its arrays are flat: one number
-    addresses an entry.
+    """Return the text of the Python function with which the host runs the recurrence ``step``, whose time steps launch
+    GPU kernels. Its arrays are flat: one number addresses an entry.
     """
     return _DeviceLoop(step, names.copy()).text()
 

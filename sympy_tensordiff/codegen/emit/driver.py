@@ -77,8 +77,8 @@ class Functions:
         passed: Sequence[str] | None = None,
         names: FormNames | None = None,
     ) -> None:
-        """Add the function of the step `kernel`, with the source ``text`` after ``decorator``, to the module. If it
-        equals a function that was added before up to names, that one is called instead.
+        """Add the function of the step `kernel`, with the source ``text`` after ``decorator``, to the module. If an
+        earlier function differs from it only in names, do not add it: the step calls the earlier one.
 
         ``passed`` are the arguments of its call, by default `passed_names`; ``names`` are the identifiers in which
         equal functions may differ.
@@ -144,7 +144,7 @@ def header(program: Program, backend: str, names: FormNames) -> str:
 
 def argument_lines(program: Program, names: FormNames, others: Sequence[str] = ()) -> list[str]:
     """Return comment lines that describe the parameters of the generated function: the arguments of ``program``, the
-    lines ``others``, and the user functions to supply. ``names`` has the names in the text.
+    lines ``others``, and the user functions to supply. ``names`` maps names of the program to identifiers.
     """
     lines, printer = [], FormPrinter(names)
     for argument in program.arguments:
@@ -195,8 +195,9 @@ def without_unused_real(lines: list[str]) -> list[str]:
 
 
 def labels_text(program: Program, names: FormNames) -> str:
-    """Return the lines that define ARGUMENTS and FUNCTIONS, tuples of the names that the user gave to arguments and
-    functions.
+    """Return the lines that define ARGUMENTS, the tuple of the user's names of the arguments, and FUNCTIONS, if there
+    are user functions: a dictionary from their names in the module to the user's names and the orders of
+    differentiation.
     """
     lines = [f"ARGUMENTS = {tuple(a.label for a in program.arguments)!a}"]
     supplied = {names.functions[external]: (external.name, external.orders) for external in externals(program)}
@@ -228,8 +229,8 @@ def shape_text(shape: Iterable[Affine], printer: FormPrinter) -> str:
 
 
 class Temporaries:
-    """Returns facts about the temporaries of a program for the code that allocates them: their shapes as text, with
-    negative extents replaced by 0, and the condition that they are not empty.
+    """Describes the temporaries of a program for the code that allocates them: their shapes as text, with negative
+    extents replaced by 0, and the conditions under which they are not empty.
     """
 
     def __init__(self, program: Program, printer: FormPrinter) -> None:
@@ -262,8 +263,8 @@ class Temporaries:
         return [form(f, level) if self.is_positive(f) else integers("max", ["0", form(f)]) for f in array.shape]
 
     def work_extents(self, step: Step) -> Sequence[Affine]:
-        """Return the extents of a step's result: if one of them is not positive, there is nothing to compute, and the
-        call is skipped. Return () for a step that is always called.
+        """Return the extents that must all be positive for `step` to compute anything, those of its result; otherwise
+        its call is skipped. Return () for a step that is always called.
         """
         if isinstance(step, Scatter):
             return step.extents if step.exclusive else ()

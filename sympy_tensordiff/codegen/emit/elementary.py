@@ -684,7 +684,7 @@ def _beyond_first_pole(a: Precision, power: int, series: Sequence[float]) -> str
 
 def _inverse_of_first_pole(a: Precision) -> str:
     """Return code that sets ``inverse``, for a function of ``x`` with poles at 0, -1, -2, ...: to ``1/x`` for positive
-    x, to ``pi/sin(pi*x)`` up to its sign for negative x, and to infinity at a pole. ``a`` is the precision.
+    x, to plus or minus ``pi/sin(pi*x)`` for negative x, and to infinity at a pole. ``a`` is the precision.
     """
     return f"""f = x - np.floor(x + {a(0.5)}) if size < {a(2.0**a.digits)} else {a(0.0)}
     v = f*f

@@ -241,7 +241,7 @@ def library_text(step: ProductStep | Apply, program: Program, names: FormNames) 
 
 
 class LibraryCall:
-    """Prints the body of the function of one linear-algebra step that calls NumPy and SciPy."""
+    """Prints the body of a function that computes one linear-algebra step by calls of NumPy and SciPy."""
 
     functions: ClassVar[Mapping[str, tuple[str, ...]]] = MATRIX_FUNCTIONS
     solves: ClassVar[tuple[str, str]] = "solve({0}, {1}, {3})", "solve_factorized({0}, {1}, {2}, {3})"
@@ -363,8 +363,8 @@ class LibraryCall:
 
 
 def lengths(step: ProductStep, names: FormNames) -> dict[int, str]:
-    """Return a dictionary from the labels of the product ``step`` to their lengths as text. ``names`` has the names of
-    sizes in the text.
+    """Return a dictionary from the labels of the product ``step`` to their lengths as text, such as ``A.shape[1]``.
+    ``names`` maps names of arrays to identifiers.
     """
     found: dict[int, str] = {}
     for operand in step.operands:

@@ -69,8 +69,8 @@ class _MatrixFunction(Builder):
             self.store(one, second)
 
     def subtract(self, array: str, row: str, factor: str, other: str, ends: tuple[str, str], width: str) -> None:
-        """Emit ``array[row] -= factor*array[other]``, in the columns between the two ``ends``, for a matrix with
-        ``width`` columns.
+        """Emit a loop that computes ``array[row] -= factor*array[other]`` for rows of a matrix with ``width`` columns:
+        in the columns from ``ends[0]`` up to, but not including, ``ends[1]``.
         """
         with self.loop(*ends) as column:
             target = self.pointer(array, row, width, column)
@@ -84,8 +84,8 @@ class _MatrixFunction(Builder):
         return self.new(f"fptosi {self.real} {self.entry('%n', row)} to i64")
 
     def define(self, name: str, result: str, parameters: str, value: str) -> str:
-        """Define the function ``name`` in the module, with the given result type and parameters, which returns
-        ``value``; return its symbol.
+        """Add the instructions emitted so far to the module as the function ``name``, with the LLVM type ``result`` and
+        the parameter list ``parameters``, which ends by returning ``value``. Return its symbol.
         """
         head = f"define internal {result} @{name}({parameters}) {{"
         return self.module.define(name, "\n".join([head, "entry:", *self.slots, *self.lines, f"  ret {value}", "}"]))
@@ -284,8 +284,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
         self.line(f"call void @{factorized(self.module)}(ptr {pointer}, i64 {self.form(self.n)})")
 
     def solve(self, factors: str, axes: Sequence[tuple[str, Affine]], batch: Sequence[Affine]) -> None:
-        """Emit code that solves linear systems with the triangular ``factors`` of a matrix, those of a `Solve` step, or
-        of an inverse, whose right sides are the unit matrix.
+        """Emit code that solves linear systems, given the triangular ``factors`` of the matrix: the systems of a
+        `Solve` step or, for an inverse, those whose right sides are the unit matrix.
 
         ``axes`` are the names and extents of the axes of a right side, ``batch`` is the index in the batch.
         """
@@ -298,7 +298,8 @@ class LlvmAlgebraPrinter(LlvmNestPrinter):
             columns = [label for label in step.output if label != self.free and label not in labels]
 
             def full_index(of: Sequence[int], index: Sequence[Affine]) -> list[Affine]:
-                """Return the index of an entry in the order of the axes of its array, whose labels are `of`.
+                """Return the index of an entry, including that of the current batch, in the order of the axes of its
+                array, whose labels are `of`. `index` has the indices of all other axes.
 
                 Batch axes have the index of the current batch, the other axes the values in `index`: first that of the
                 system, then those of the right sides.

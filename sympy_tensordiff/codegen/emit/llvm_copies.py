@@ -94,8 +94,8 @@ def part_count(step: ContractionStep | Trapezoid | Correlation, shapes: Shapes) 
 
 
 class Copies:
-    """The kernels added to a program to copy operands of matrix products and correlations into an order of axes that
-    BLAS or vector instructions can read.
+    """Adds kernels to a program that copy operands of matrix products and correlations into an order of axes that BLAS
+    or vector instructions can read.
 
     ``width`` is the number of entries that lanes are padded to a multiple of; ``lanes`` are the copied operands of
     correlations, by result.
@@ -142,8 +142,8 @@ class Copies:
         found, known, is_triangular = matrices_of(step), extents(step, self.shapes), isinstance(step, Trapezoid)
 
         def readable_by_blas(operand: Operand, first: Sequence[int], second: Sequence[int]) -> Operand:
-            """Return ``operand`` if BLAS can read it in place; else copy it to a new temporary, with the order of
-            labels: batch labels of the product ``found``, then ``first``, then ``second``, and return that.
+            """Return ``operand`` if BLAS can read it in place. Otherwise add a copy to a new temporary, whose axes are
+            the batch labels, then ``first``, then ``second``, and return that.
             """
             labels = [*found.both, *first, *second]
             if list(operand.labels) == labels or is_transposed(operand, found.both, first, second):

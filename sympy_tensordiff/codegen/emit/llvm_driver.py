@@ -80,8 +80,8 @@ class ModuleText:
 
 
 def print_llvm(program: Program, target: Target, parallel: frozenset[str] = frozenset()) -> ModuleText:
-    """Return a program with fused kernels as an LLVM module; ``parallel`` are the names of the functions that run on
-    several cores.
+    """Return the LLVM module for a program whose kernels have been fused already, on the machine ``target``;
+    ``parallel`` are the names of the functions that run on several cores.
     """
     functions = {external: f"user{n}" for n, external in enumerate(externals(program))}
     module = Module(target.real, functions, target.is_checked)
@@ -130,7 +130,9 @@ class LlvmStepPrinter:
         self.site = prover.shapes, integers, scalar_arrays(program.arguments)
 
     def function(self, step: Step) -> StepFunction:
-        """Define the LLVM function of any step in the module, by the printer for its kind, and return its record."""
+        """Add to the module the LLVM function that computes `step`, a step of any kind, and return it as a
+        `StepFunction`.
+        """
         if isinstance(step, Kernel | FusedKernels):
             return self.nest_function(step)
         shapes, integers, bare = self.site

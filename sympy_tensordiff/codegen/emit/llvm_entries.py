@@ -339,8 +339,8 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
 
 
 def _sorted_extents(array: Array) -> tuple[int, tuple[str, ...]]:
-    """Return a key for the number of entries of ``array``: the product of its constant extents, and its other extents
-    as sorted texts. Arrays with equal keys are equally large.
+    """Return a key that is equal for two arrays only if they have equally many entries: the product of the constant
+    extents of ``array``, and its other extents as sorted texts.
     """
     numbers = [form.constant for form in array.shape if form.is_constant]
     return prod(numbers), tuple(sorted(str(form) for form in array.shape if not form.is_constant))
@@ -368,10 +368,8 @@ class TaskPrinter(LlvmNestPrinter):
         return count
 
     def print_ranges(self, function: StepFunction, totals: Container[str]) -> None:
-        """Append the loop of one thread over its ranges of iterations, which calls the step's function for one range in
-        each turn.
-
-        In place of an array in ``totals``, the function gets the range's own copy of it, for partial sums.
+        """Append the loop in which one thread calls the step's ``function`` for each range of iterations assigned to
+        it. ``totals`` names the arrays that are sums over all ranges: each range adds to a copy of its own.
         """
         first = self.new("ptrtoint ptr %first to i64")
         last = self.add(first, "%number")
@@ -408,8 +406,8 @@ class TaskPrinter(LlvmNestPrinter):
             self.line(f"%old = atomicrmw or ptr %code, i32 {found} monotonic")
 
     def task(self) -> str:
-        """Return the LLVM text of the function that computes one task. The placeholder ``{name}`` in the text stands
-        for its symbol.
+        """Return the LLVM text of the function that each thread runs for its share of a step. The placeholder
+        ``{name}`` in the text stands for the function's symbol.
         """
         lines = ["define internal void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %frame) {", "entry:", *self.slots]
         lines += ["  %first = load ptr, ptr %args", "  %number = load i64, ptr %dims", "  %code = load ptr, ptr %frame"]

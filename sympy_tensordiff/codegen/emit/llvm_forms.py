@@ -157,16 +157,18 @@ class LlvmFormPrinter(Builder):
         return self.new(f"load i64, ptr {self.entry_pointer(entry.tensor, entry.index)}")
 
     def low(self, bounds: Iterable[Bound]) -> str:
-        """Emit the first value of a loop, the maximum of its lower bounds, and return it."""
+        """Emit code that computes the first value of a loop, the maximum of its lower ``bounds``, and return it."""
         return self.greatest([self.form(quotient(b.form + (b.divisor - 1), b.divisor)) for b in bounds])
 
     def stop(self, bounds: Iterable[Bound]) -> str:
-        """Emit the end of a loop (exclusive), the minimum of its upper bounds plus one, and return it."""
+        """Emit code that computes the exclusive end of a loop, the minimum of its upper ``bounds`` plus one, and return
+        it.
+        """
         return self.greatest([self.form(quotient(b.form, b.divisor) + 1) for b in bounds], "smin")
 
     def ends(self, ends: Ends) -> str:
-        """Emit the integer ``ends``, and return its value: the start of a range if it has lower bounds, else the end of
-        a range (exclusive).
+        """Emit code that computes one end of an integer range, and return its value: the start if ``ends`` has lower
+        bounds (their maximum), else the exclusive stop (the minimum of the upper bounds, plus 1).
         """
         return self.low(ends.lows) if ends.lows else self.stop(ends.highs)
 

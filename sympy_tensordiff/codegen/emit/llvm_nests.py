@@ -54,8 +54,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
     """
 
     def print_nest(self, arrays: Sequence[Alloc], body: Sequence[Statement]) -> None:
-        """Append the instructions of a nest with the statements ``body``, with its ``arrays`` on the stack or on the
-        heap.
+        """Append the instructions of a loop nest: allocate its local ``arrays`` on the stack (small ones) or on the
+        heap, then run the statements ``body``.
         """
         sets = [s for s in statements(body) if isinstance(s, Set) and isinstance(s.value, Ends)]
         self.changing = frozenset(s.name for s in sets)
@@ -87,8 +87,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
                 self.print_set(statement)
 
     def print_loop_behind_conditions(self, loop: Loop) -> None:
-        """Append the LLVM instructions of a loop. A condition that is the same in all iterations, and without which the
-        loop has no effect, is tested once before the loop.
+        """Append the LLVM instructions of ``loop``. If it has an effect only where a loop-invariant condition is true,
+        test this condition once, before the loop.
         """
         names = () if self.is_branch_free or has_few_steps(loop) else conditions_outside(loop)
         with self.when(*(partial(self.truth, name) for name in names)):
@@ -149,10 +149,9 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return self.new(f"add nsw i64 {low}, {whole}")
 
     def hoist_quotients(self, loop: Loop) -> bool:
-        """Emit the integer quotients that are constant in `loop` in front of it, if it contains conditions. Return
-        False if one of them cannot be moved.
-
-        The loop must then not be vectorised, because LLVM 22.1 would miscompile it.
+        """Emit the loop-invariant integer quotients in `loop` before the loop, if its body contains conditions. Return
+        False if one of them cannot be moved: the loop must then not be vectorised, because LLVM 22.1 would miscompile
+        it.
         """
         if not any(isinstance(one, If) for one in statements(loop.body)) and not any(
             isinstance(value, Operation) and value.function == "select" for value in scalars(loop.body)
@@ -169,8 +168,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
         return len(ready) == len(same) and all(Affine.variable(part) in self.known for part in ready)
 
     def interleaved_vectors(self, count: int, body: Sequence[Statement]) -> str:
-        """Return the number of vectors that one iteration of a vectorised loop with `count` entries should compute, as
-        a hint for LLVM (see `LOOP_MARK`). "0" lets LLVM decide. ``body`` are the statements of the loop.
+        """Return the number of vectors that LLVM should compute per iteration of a vectorised loop, as a hint (see
+        `LOOP_MARK`); "0" lets LLVM decide. The loop has `count` iterations (0 if unknown) and the statements ``body``.
         """
         is_entrywise = all(isinstance(one, Set) and isinstance(one.target, Load) for one in body)
         whole = count * self.module.size // MAX_VECTOR_BYTES
@@ -215,8 +214,8 @@ class LlvmNestPrinter(LlvmScalarPrinter):
 
 
 def _upper_extent(ends: Ends) -> Affine:
-    """Return the extent `ends` of a local array's axis as a single form. If it is a maximum or minimum with constants,
-    such as ``max(n, 0)``, return the form that is not constant.
+    """Return the length `ends` of a local array's axis, which may be a maximum or minimum of forms, as a single form:
+    ``n`` for ``max(n, 0)``. It is the first form that is not constant, if there is one.
     """
     found = [bound.form + (not ends.lows) for bound in (ends.lows or ends.highs)]
     return next((form for form in found if not form.is_constant), found[0])

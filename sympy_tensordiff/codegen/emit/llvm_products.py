@@ -181,25 +181,24 @@ class LlvmProductPrinter(LlvmNestPrinter):
             self.multiply(pointers, pitches, turned, rows if own else "-1", columns if other else "-1", terms)
 
     def row_step(self, labels: Sequence[int], groups: tuple[Sequence[int], Sequence[int]], is_turned: bool) -> str:
-        """Emit code that computes the distance, in entries, from one row to the next of an operand as a matrix, and
-        return its value.
-
-        ``labels`` are the axes of its array, ``groups`` the row labels and the column labels, exchanged if `is_turned`.
+        """Emit code that computes the distance in memory, in entries, between successive rows of a matrix, and return
+        its value. ``labels`` are the axes of the matrix's array; ``groups`` are the row labels and the column labels.
+        With `is_turned`, the matrix is stored transposed.
         """
         first, second = reversed(groups) if is_turned else groups
         return self.stride(labels, first[-1]) if first and second else self.length_of(second)
 
     def stride(self, labels: Sequence[int], label: int) -> str:
-        """Emit the number of entries between neighbours along the axis ``label`` of an array with the axes ``labels``,
+        """Emit code that computes the stride, in entries, of the axis ``label`` in an array with the axes ``labels``,
         and return its value.
         """
         return self.length_of(labels[list(labels).index(label) + 1 :])
 
     def offset_of_batch(self, place: str, both: Sequence[int], labels: Sequence[int]) -> str:
-        """Emit code that computes the offset, in entries, of the matrix number ``place`` in an array of a batch of
-        matrices, and return its value.
+        """Emit code that computes the offset, in entries, of the matrix number ``place`` in an array that stores a
+        batch of matrices, and return its value. ``labels`` are the axes of the array, ``both`` those of the batch.
 
-        ``labels`` are the axes of the array, ``both`` those of the batch; the last of these counts fastest.
+        The last axis of the batch counts fastest.
         """
         if list(labels[: len(both)]) == list(both):
             return self.times(place, self.length_of(labels[len(both) :]))
@@ -226,10 +225,8 @@ class LlvmProductPrinter(LlvmNestPrinter):
         self, pointers: Sequence[str], steps: Sequence[str], turned: Sequence[bool], rows: str, columns: str, terms: str
     ) -> None:
         """Emit one product of a ``rows`` x ``terms`` matrix and a ``terms`` x ``columns`` matrix: a BLAS call, or loops
-        if it is small.
-
-        ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the right operand;
-        `turned` says of each operand whether it is stored transposed.
+        if it is small. ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the
+        right operand; `turned` says of each operand whether it is stored transposed.
 
         ``rows`` or ``columns`` is -1 if that operand is a vector.
         """
@@ -264,11 +261,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         are_transposed: Sequence[bool],
         factor: str,
     ) -> None:
-        """Emit loops for a small matrix product times ``factor``. ``lengths`` are the numbers of rows, columns and
-        terms.
-
-        ``pointers`` and ``steps`` are first entries and row strides of the result and both operands; `are_transposed`
-        says which operands are stored transposed.
+        """Emit loops for a small matrix product times ``factor``. ``lengths`` are its numbers of rows, columns and
+        terms; ``pointers`` and ``steps`` are the addresses and row strides of the result, the left and the right
+        operand; `are_transposed` says of each operand whether it is stored transposed.
         """
         (out, left, right), (rows, columns, terms), (pitch, *steps) = pointers, lengths, steps
         has_columns = columns != "1"
@@ -321,10 +316,9 @@ class LlvmProductPrinter(LlvmNestPrinter):
         are_transposed: Sequence[bool],
         ends: tuple[str, str],
     ) -> None:
-        """Emit a loop over blocks of rows of the triangular product ``step``, with one matrix product for each block.
-
-        ``matrices`` are the operands, ``pointers`` the first entries of result and operands. The block numbers are
-        ``ends[0]`` to ``ends[1] - 1``.
+        """Emit a loop over the blocks of rows ``ends[0]`` to ``ends[1] - 1`` of the triangular product ``step``, with
+        one matrix product for each block. ``matrices`` are the operands with their labels, ``pointers`` the addresses
+        of the result, the left and the right operand; `are_transposed` says which operands are stored transposed.
 
         Each product is over the summation indices that all rows of the block have.
         """

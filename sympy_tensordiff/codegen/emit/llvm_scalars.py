@@ -199,8 +199,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return len(parts) <= MAX_UNCONDITIONAL_OPERATIONS and all(part.function in _CHEAP for part in parts)
 
     def is_nearly_always_true(self, condition: Scalar) -> bool:
-        """Return whether ``condition`` only says that integers differ, as ``i != j and i != k``; it is then true in
-        nearly all iterations of a loop.
+        """Return whether ``condition`` consists of inequations between integers, as ``i != j and i != k``, and is
+        therefore true in nearly all iterations of a loop.
         """
         if isinstance(condition, Name):
             return condition.name in self.booleans and self.is_nearly_always_true(self.booleans[condition.name])
@@ -212,8 +212,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return condition.function == "ne" and all(form is not None and not form.hidden() for form in found)
 
     def compares_data(self, condition: Scalar) -> bool:
-        """Return whether ``condition`` compares real numbers only. It then says nothing about indices that would keep
-        the reads behind it in bounds.
+        """Return whether each comparison in ``condition`` involves a real number, as in ``m[i] > 0``, so that it cannot
+        be a bounds check of indices.
         """
         if isinstance(condition, Name):
             return condition.name in self.booleans and self.compares_data(self.booleans[condition.name])
@@ -230,8 +230,8 @@ class LlvmScalarPrinter(LlvmFormPrinter):
         return isinstance(part, Load)
 
     def is_total(self, part: Scalar) -> bool:
-        """Return whether ``part``, one node of an expression, may be computed in vectors also in iterations that do not
-        need it: it never reads out of bounds, divides no integers, and calls no function without a vector form.
+        """Return whether ``part``, one node of an expression, is safe to compute in iterations that do not need it: it
+        never reads out of bounds, divides no integers, and calls no function that LLVM cannot vectorise.
         """
         if isinstance(part, Load):
             return self.is_inside(part.array) and not any(form.hidden() for form in part.index)

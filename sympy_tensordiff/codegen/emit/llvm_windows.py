@@ -18,17 +18,16 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 class LlvmCorrelationPrinter(LlvmNestPrinter):
-    """Prints the LLVM function that computes a range of tasks, parts of the result, of a correlation such as a
-    convolution. It reads the right operand from a copy whose last axis is that of the vector instructions.
+    """Prints the LLVM function that computes some blocks of the result of a correlation, such as a convolution. The
+    right operand is read from a copy in which the axis along which vector instructions run is contiguous.
 
     ``is_wide``: vectors have 64 bytes.
     """
 
     def print_correlation(self, step: Correlation, tiles: Tiling, copy: Load, is_wide: bool) -> None:
         """Emit the LLVM instructions that compute the correlation ``step`` in the blocks that ``tiles`` describes, with
-        vectors of 64 bytes if ``is_wide``, else of 32.
-
-        ``copy`` is the read of the copied right operand, without the last index, which runs along the vectors.
+        vectors of 64 bytes if ``is_wide``, else of 32. ``copy`` is the read of the copied right operand, without the
+        last index, which runs along the vectors.
         """
         self.step, self.tiles, self.extents = step, tiles, dict(step.labels)
         self.symbol = tile_function(self.module, is_wide)
@@ -57,8 +56,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Emit the beginning of loops over all indices that are fixed neither in the block nor by the number of the
-        task, the longest loop first. Closing ``stack`` ends the loops.
+        """Emit the beginning of the loops around the block product (`call_tile`): over all indices that the block does
+        not contain and that are not constant in a task, the longest loop first. Closing ``stack`` ends the loops.
         """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}
@@ -93,8 +92,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         enter([] if self.block is not None else [tiles.rows], ROWS)
 
     def call_tile(self, own: Load, left: Load, right: Load) -> None:
-        """Emit a call of the function ``c += a @ b`` for small blocks of matrices: ``own`` is the read at which the
-        block of sums begins, ``left`` and ``right`` are those of the factors.
+        """Emit a call of the function that computes ``c += a @ b`` for small blocks of matrices. The reads ``own``,
+        ``left`` and ``right`` say at which array entries the blocks c (the sums), a and b begin.
         """
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
@@ -117,8 +116,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             return self.pointer_at(self.base(view.array), offset(view, [form.substitute(zero) for form in forms]))
 
         def emit_stride(view: Load, label: str) -> str:
-            """Emit the stride of the index ``label`` in the read ``view``: by how many entries the read moves on if the
-            index grows by 1. Return its value.
+            """Emit the stride of the index ``label`` in the read ``view``, the distance in memory (in entries) by which
+            the read moves if the index grows by 1, and return its value.
             """
             return offset(view, [Affine.of(form.coefficient(label)) for form in view.index])
 
@@ -139,9 +138,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
         self.line(f"call void @{self.symbol}({', '.join(passed)})")
 
     def print_store(self, out: Sequence[Affine], lane_out: int) -> None:
-        """Emit loops that store the sums computed by one task in the entries of the result, multiplied by the step's
-        constant factor. ``out`` is the shape of the result, ``lane_out`` its axis along which vectors of entries are
-        computed.
+        """Emit loops that copy the sums of one task to the result, multiplied by the step's constant factor. ``out`` is
+        the shape of the result, ``lane_out`` the axis along which its vectors of entries were computed.
         """
         real, index, places = self.module.real, dict(self.places), dict(self.places)
         with ExitStack() as stack:
@@ -163,8 +161,8 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
 
 
 def tile_function(module: Module, is_wide: bool) -> str:
-    """Define in ``module`` the LLVM function ``c += a @ b`` for small blocks of matrices, unless it is defined already,
-    and return its symbol. It uses vector registers of 64 bytes if ``is_wide``, else of 32.
+    """Define in ``module`` the LLVM function that computes ``c += a @ b`` for small blocks of matrices, unless it is
+    defined already, and return its symbol. It uses vector registers of 64 bytes if ``is_wide``, else of 32.
     """
     name = "tile"
     if name in module.functions:
@@ -180,8 +178,8 @@ def tile_function(module: Module, is_wide: bool) -> str:
 
 
 class _TileBuilder(LlvmNestPrinter):
-    """Emits the function that adds one tile of a matrix product, a few rows and all columns, with sums in vector
-    registers.
+    """Emits the LLVM function that adds a product ``a @ b`` of a few rows to a block ``c`` of an array, with the sums
+    in vector registers.
     """
 
     def __init__(self, module: Module, vector: str, size: int, fma: str) -> None:

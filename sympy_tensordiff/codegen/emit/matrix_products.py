@@ -38,12 +38,14 @@ def panels(rows):
 
 
 def needs_no_copies(step: ContractionStep) -> bool:
-    """Return whether BLAS can read both operands in place and fill the result in its order."""
+    """Return whether BLAS can compute the matrix product ``step`` without copies: it can read both operands in place
+    and store the result in the order of its axes.
+    """
     left, right, both, rows, columns, terms = found = as_matrices(step)
 
     def has_axis_order(labels: Labels, first: Labels, second: Labels) -> bool:
-        """Return whether ``labels`` are the batch labels of the product, ``both``, followed by ``first`` and ``second``
-        in either order: BLAS can then read the matrix in place.
+        """Return whether BLAS can read an operand with the axes ``labels`` in place: they must be the product's batch
+        labels, then the labels ``first`` and ``second`` of its rows and columns, in either order.
         """
         return list(labels) in ([*both, *first, *second], [*both, *second, *first])
 
@@ -55,8 +57,8 @@ def needs_no_copies(step: ContractionStep) -> bool:
 
 
 def product_text(step: ContractionStep | Trapezoid, names: FormNames, is_parallel: bool) -> str:
-    """Return the function of a matrix product, possibly triangular, without its decorator. With ``is_parallel``, it
-    uses several cores.
+    """Return the text of the Numba function that computes a matrix product, possibly triangular, without decorator.
+    With ``is_parallel``, it uses several cores.
     """
     return _MatrixProduct(step, names.copy(), is_parallel).print()
 
@@ -91,7 +93,7 @@ class _MatrixProduct:
 
     def multiply(self, found: LibraryMatrices, product: str) -> None:
         """Append the calls of ``np.dot`` that store the product of the operands ``found`` in the array named
-        ``product``: a single call, or one per batch entry, panel or block of rows.
+        ``product``: a single call, or one per batch entry or per block of rows.
         """
         _, _, both, rows, columns, terms = found
         left = self.operand(found.left, both, [rows, terms] if rows else [terms])
@@ -122,10 +124,11 @@ class _MatrixProduct:
             lines.line(f"{result}{entry} = np.dot({left}, {right})")
 
     def blocks(self, step: Trapezoid, found: LibraryMatrices, lines: TextBlock, matrices: tuple[str, str, str]) -> None:
-        """Append to ``lines`` a loop over blocks of rows of the triangular matrix product `step`: one full product per
-        block, over the indices that all its rows have.
+        """Append to ``lines`` a loop over blocks of rows of the triangular matrix product `step`, with one call of
+        ``np.dot`` per block. ``matrices`` are the texts of the left operand, the right operand and the result;
+        ``found`` has their labels.
 
-        ``matrices`` are the texts of left operand, right operand and result; ``found`` has their labels.
+        A call sums over the indices that all rows of the block have.
         """
         names = [self.names.fresh(wish) for wish in ("left", "right", "result")]
         for name, text in zip(names, matrices, strict=True):
@@ -163,9 +166,9 @@ class _MatrixProduct:
         return name
 
     def matrix(self, array: str, both: Labels, groups: Sequence[Labels], is_turned: bool = False) -> str:
-        """Return the text of the array ``array`` as matrices, whose axes for each of ``groups``, the row and the column
-        labels, are merged. It contains ``{}`` for the index along the batch labels `both`. With `is_turned`, the
-        matrices are transposed.
+        """Return the text of ``array`` as a matrix, in which the axes of each of ``groups`` (row labels, column labels)
+        are merged into one. The text has the placeholder ``{}`` for the index along the batch labels `both`. With
+        `is_turned`, the matrix is transposed.
         """
         groups = groups[::-1] if is_turned else groups
         if len(both) > 1 or any(len(group) != 1 for group in groups):
@@ -174,8 +177,8 @@ class _MatrixProduct:
         return array + "{}" + ".T" * is_turned
 
     def operand(self, operand: Operand, both: Labels, groups: Sequence[Labels]) -> str:
-        """Return the text of `operand` of a matrix product, as an array with one axis for each group of labels in
-        ``groups``. Print code that copies it for BLAS before, if necessary.
+        """Return the text of `operand` of a matrix product as an array with one axis for each group of labels in
+        ``groups``. If BLAS cannot read it in place, append code that copies it first.
 
         ``{}`` in the text stands for the index along the batch labels ``both``.
         """

@@ -75,25 +75,27 @@ class NumbaPrinter(NestPrinter):
         return super().variable(array) + dot + attribute
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
-        """Return ``index`` as the text of a subscript without brackets, such as ``i, at(j - 1)``. The function ``at``
-        tells Numba that an index is not negative, where this is not evident. ``array`` is not used.
+        """Return ``index`` as the text of a subscript without brackets, such as ``i, at(j - 1)``, where the function
+        ``at`` tells Numba that the index is not negative. ``array`` is not used.
         """
         return ", ".join(map(self.unsigned, index)) or "()"
 
     def unsigned(self, form: Affine) -> str:
-        """Return the text of the index ``form``, which Numba then reads without a test for negative indices: unless it
-        is evidently nonnegative, it is put in ``at(...)``, which converts it to an unsigned integer.
+        """Return the text of the index ``form``, wrapped in ``at(...)`` unless it is evidently nonnegative. The
+        function ``at`` converts it to an unsigned integer, so that Numba tests for no negative index.
         """
         return self.form(form) if self.is_never_negative(form) else f"at({self.form(form)})"
 
     def is_never_negative(self, form: Affine) -> bool:
-        """Return whether a form is evidently never negative: a sum of constants and variables that are never
-        negative.
+        """Return whether ``form`` is evidently never negative: its constant and coefficients are not negative, and its
+        variables are loop variables that count from 0.
         """
         return form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
-        """Return a power with its precedence; powers with integer forms as exponents are computed by squaring."""
+        """Return the text of ``base**exponent`` and the precedence of its outermost operator. Powers with integer forms
+        as exponents are computed by repeated squaring.
+        """
         form = integer_form(exponent)
         if isinstance(exponent, Number) and not is_general_exponent(exponent):
             return super().power(base, exponent)
@@ -305,9 +307,9 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
 def _step_functions(
     program: Program, names: FormNames, decorators: Decorators, prover: Prover, parallel: frozenset[str] = frozenset()
 ) -> tuple[Functions, list[str]]:
-    """Return ``(functions, texts)``: the Numba functions of all steps, and the texts of NumPy functions for recurrences
-    that Numba cannot compile. Functions named in ``parallel`` run on several cores. ``decorators`` has the texts like
-    ``@njit``.
+    """Return ``(functions, texts)``: the Numba functions of all steps of ``program``, and the texts of the time-step
+    functions of recurrences that Numba cannot compile and NumPy runs. Functions named in ``parallel`` run on several
+    cores. ``decorators`` has the texts like ``@njit``.
     """
     functions = Functions(names)
     made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
@@ -365,8 +367,8 @@ def _compiled_recurrence(step: Recurrence, names: FormNames, decorators: Decorat
 
 
 def _with_helpers(texts: list[str], compiled: Container[str]) -> list[str]:
-    """Return texts of NumPy functions with the helpers that they call. A helper is renamed if a ``compiled`` function
-    has its name.
+    """Return ``texts``, those of NumPy functions, preceded by the texts of the helper functions that they call. A
+    helper with the name of a ``compiled`` function is renamed.
     """
     found = [*called_by(texts, NUMPY_HELPERS | LIBRARY_HELPERS).values(), *texts]
     return [

@@ -234,10 +234,9 @@ def loop_pieces(
     step: Recurrence, names: FormNames, axes: Mapping[str, int], name: str, decorator: str = "@cuda.jit(device=True)\n"
 ) -> list[str]:
     """Return the texts of the functions by which blocks of GPU threads run the recurrence ``step`` over time. The last
-    one, called ``name`` and preceded by ``decorator``, starts it.
+    one, called ``name`` and preceded by ``decorator``, starts it. ``axes`` maps arrays to their batch axes.
 
-    It is a kernel, or a device function for a recurrence in the steps of another one. ``axes`` maps arrays to their
-    batch axes.
+    The last one is a kernel, or a device function for a recurrence in the steps of another one.
     """
     body, prefix = step.body, f"step_of_{name}"
     own = module_names(body, OWN_NAMES | {name, prefix})
@@ -268,8 +267,8 @@ def loop_pieces(
 def loop_lines(
     loop: BlockRecurrence, host: Sequence[str], names: FormNames, temporaries: Temporaries, dtype: str, in_step: bool
 ) -> list[str]:
-    """Return the lines that run the recurrence ``loop`` on the GPU in one launch. Lines ``host``, if there are any, run
-    it on the host instead if its steps turn out to be large in a call.
+    """Return the lines that run the recurrence ``loop`` on the GPU in one launch. With the alternative lines ``host``,
+    which control the loop over time from the host, return an ``if`` that takes these when the steps are large.
 
     ``in_step`` says that the recurrence is inside a step of another one, ``dtype`` is the text of the number type.
     """

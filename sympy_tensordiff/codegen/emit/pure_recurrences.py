@@ -29,7 +29,7 @@ def selects_by_time(step: Recurrence) -> bool:
 
 def pure_recurrence(step: Recurrence, names: FormNames, dialect: Dialect) -> tuple[str, str, list[str]]:
     """Return ``(text, "", parameters)``: the text of the function that computes a recurrence and returns its results as
-    new arrays, no decorator, and the names of its parameters.
+    new arrays (for JAX and PyTorch), an empty text in place of a decorator, and the names of its parameters.
 
     Its loop carries the states, the sums, and last values that are not states. With JAX it is ``jax.lax.scan``, unless
     the time selects entries.

@@ -24,8 +24,8 @@ def _depth(step: Recurrence) -> int:
 
 
 def with_own_functions(step: Recurrence, pieces: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Rename the functions that the texts ``pieces`` define, by the array name of the recurrence ``step`` as a prefix,
-    so that names in the module are unique. Return ``pieces`` and ``entries`` with the new names.
+    """Prefix the names of the functions that the texts ``pieces`` define by the array name of the recurrence ``step``,
+    so that they are unique in the module. Return the texts ``pieces`` and ``entries`` with the new names.
     """
     own = {name for piece in pieces for name in _FUNCTION.findall(piece)}
     texts = [*pieces, *entries]
@@ -37,8 +37,8 @@ _FUNCTION = re.compile(r"^(?:def|static \w+) (\w+)\(", re.MULTILINE)
 
 
 def recurrence_text(step: Recurrence, names: FormNames) -> str:
-    """Return the text of the function of a recurrence: it calls the function of one time step in a loop, with buffers
-    for the next states.
+    """Return the text of the NumPy function that runs the recurrence ``step``: a loop over time that calls the function
+    of one time step, with buffers for the next states.
     """
     return _Loop(step, names.copy()).text()
 

@@ -86,8 +86,8 @@ class _BoundsChecker:
             rows = (*rows, *known)
 
     def for_whole_axis(self, rows: Rows) -> Rows:
-        """Return those constraints in ``rows`` that bound an index by an end of one thread's block, with the end of the
-        whole axis instead: ``i < n`` for ``i < stop``. Other constraints are left out.
+        """Return those constraints in ``rows`` that bound an index by an end of one thread's block, such as ``i <
+        stop``, with the end of the whole axis in its place, ``i < n``. Other constraints are left out.
         """
         signs = {name: form.coefficient(name) for name, form in self.ends.items()}
         return tuple(
@@ -108,8 +108,8 @@ class _BoundsChecker:
 
 
 def unproved_arrays(step: Kernel | FusedKernels, prover: Prover) -> set[str]:
-    """Return the names of the arrays that ``step``, as it was before scheduling, reads at indices which its loops and
-    guards do not prove to be in bounds.
+    """Return the names of the arrays for which the loops and guards of ``step``, as it was before scheduling, do not
+    prove that all reads are in bounds.
 
     Conditions of selects, or checks in each call, must ensure that.
     """

@@ -55,9 +55,9 @@ def call_facts(program: Program) -> Rows:
 
 
 def size_cases(program: Program) -> tuple[Rows, ...]:
-    """Return the cases to distinguish for sizes that are a maximum or minimum, each as a list of constraints: ``m ==
-    a`` and ``m == b`` for ``m = max(a, b)``. If there are too many, return a single case, without constraints on these
-    sizes.
+    """Return the cases to distinguish for sizes that are maxima or minima, each a system of constraints: for ``m =
+    max(a, b)``, one case has ``m == a``, the other ``m == b``. If there would be too many cases, return one, without
+    constraints on sizes with several bounds.
     """
     choices = [
         [Constraint("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
@@ -75,8 +75,8 @@ def size_cases(program: Program) -> tuple[Rows, ...]:
 
 
 class Prover:
-    """Proves constraints on integers, such as ``i + 1 <= n - 1``, for every call of a program. It uses the context
-    given, the checks of arguments, and the cases of sizes that are maxima or minima.
+    """Proves constraints on integers, such as ``i + 1 <= n - 1``, for every call of a program. It uses the constraints
+    of the place in question, the checks of arguments, and the definitions of sizes as maxima or minima.
 
     ``shapes`` are the shapes of all arrays of the program, ``arguments`` the names of its arguments.
     """
@@ -119,15 +119,15 @@ class Prover:
         return is_empty(rows, self._simple_facts) or is_empty(rows, self._facts_of(rows)[1])
 
     def _facts_of(self, rows: Iterable[Constraint]) -> tuple[set[Variable], Rows]:
-        """Return ``(sizes, facts)`` for a proof about ``rows``: the sizes in ``rows`` that are maxima or minima of
-        other sizes, and the known constraints about these and ordinary sizes.
+        """Return ``(sizes, facts)`` for a proof about ``rows``: the maxima and minima of sizes on which ``rows``
+        depend, and the known constraints that contain no others.
         """
         used = self._sizes_in(rows)
         return used, tuple([fact for fact, sizes in self._facts_by_sizes if sizes <= used])
 
     def _sizes_in(self, rows: Iterable[Constraint]) -> set[Variable]:
-        """Return the sizes on which the constraints ``rows`` depend, directly or through definitions, if they are
-        defined as a maximum or minimum of other sizes.
+        """Return the computed sizes (maxima or minima of other sizes) on which the constraints ``rows`` depend,
+        directly or through the definitions of other computed sizes.
         """
         waiting = [v for row in rows for v in self._sizes_of_row(row)]
         found: set[Variable] = set()
@@ -146,7 +146,7 @@ class Prover:
         self, load: Load, context: Sequence[Constraint], shape: Sequence[Affine] | None = None
     ) -> list[tuple[int, Constraint]]:
         """Return ``(axis, constraint)`` for each bound of the read ``load`` that the constraints ``context`` do not
-        imply; [] if the read is in bounds. ``shape`` is the shape of the array, if another one than that known.
+        imply; [] if the read is in bounds. ``shape`` replaces the array's shape in the program, if given.
         """
         rows = shape_rows(load.index, self.shapes[load.array] if shape is None else shape)
         return [(n // 2, row) for n, row in enumerate(rows) if not self.proves(row, context)]
@@ -174,8 +174,8 @@ def loop_rows(loop: Loop) -> Rows:
 
 
 def _bound_rows(ends: Loop | Ends, first: Affine, last: Affine) -> Rows:
-    """Return the constraints that the form ``first`` is at least each lower bound in ``ends``, and the form ``last`` at
-    most each upper bound.
+    """Return the constraints ``first >= low`` for each lower bound in ``ends``, and ``last <= high`` for each upper
+    bound.
     """
     lows = [Constraint("ge", bound.divisor * first - bound.form) for bound in ends.lows]
     return (*lows, *(Constraint("ge", bound.form - bound.divisor * last) for bound in ends.highs))
@@ -228,8 +228,9 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
-    """Return a list of systems of constraints of which at least one holds where `condition` is true (or false, with
-    ``holds=False``): ``i != j`` gives two systems, an "or" those of its operands, another comparison one.
+    """Return a list of systems of constraints, at least one of which holds where `condition` is true (where it is
+    false, for ``holds=False``): two systems for ``i != j``, one for another comparison, those of all operands for an
+    "or".
 
     `condition` is not a conjunction.
     """
@@ -242,8 +243,8 @@ def _cases_of_part(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
-    """Yield pairs ``(condition, truth value)`` that are together equivalent to `condition` being true (or false, for
-    ``holds=False``): ``(a, True), (b, True)`` for ``a and b``, ``(a, False), (b, False)`` for ``not (a or b)``.
+    """Split `condition`, which is true (false, for ``holds=False``), into parts with known truth values. Yield pairs
+    ``(part, truth value)``: ``(a, True), (b, True)`` for ``a and b``, ``(a, False), (b, False)`` for ``not (a or b)``.
     """
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function in ("not", "and" if holds else "or"):
@@ -254,8 +255,9 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
-    """Return ``(constraint,)``, the constraint that follows if the comparison ``condition`` of integers is true or, for
-    ``holds=False``, false. Return () for other conditions, and if the constraint would be that two integers differ.
+    """Return the comparison ``condition`` of integers, which is true (false, for ``holds=False``), as a tuple with one
+    constraint: ``(i - j >= 0,)`` for a false ``i < j``. Return () for ``i != j``, which is no constraint, and for other
+    conditions.
     """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()
@@ -316,8 +318,8 @@ def integer_form(node: Scalar) -> Affine | None:
 
 
 def as_integer_or_condition(value: Scalar) -> Scalar | None:
-    """Return `value`, the value of a scalar variable, as an integer form or a condition on integers, by which proofs
-    can replace the variable; None for a real number.
+    """Return `value`, the value of a scalar variable, as an integer form or a condition on integers; None for any other
+    value. Proofs replace the variable by the result.
     """
     form = integer_form(value)
     return IndexValue(form) if form is not None else value if _is_condition(value) else None
@@ -352,8 +354,9 @@ class Read(NamedTuple):
 
 
 def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
-    """Yield ``(read, constraints, conditions)`` for each read in the scalar expression ``value``: the constraints and
-    the conditions of selects under which it is evaluated. The constraints begin with ``context``.
+    """Yield ``(read, constraints, conditions)`` for each read in the scalar expression ``value``. A read is evaluated
+    only where these hold: ``context`` and the constraints on integers that enclosing selects imply, and the conditions
+    of these selects.
     """
     stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
     while stack:

@@ -195,10 +195,8 @@ def _check_names(where: str, kernel: Kernel, outside: AbstractSet[str]) -> None:
 
 
 def _check_stores(where: str, kernel: Kernel, inside: Sequence[Statement]) -> None:
-    """Raise VerificationError unless the last statement of the ``kernel``, and no other one, stores the entry that it
-    computes. In a scatter, statements must add to entries, and none may store one.
-
-    ``inside`` are all statements of the kernel; ``where`` names it in the message.
+    """Raise VerificationError unless ``kernel`` stores its entry exactly once, in its last statement. A scatter must
+    instead only add to entries. ``inside`` are all statements of the kernel; ``where`` names it in the message.
     """
     stores, additions = [s for s in inside if is_store(s)], [s for s in inside if is_scatter(s)]
     if not isinstance(kernel, Scatter):
@@ -245,8 +243,9 @@ def _check_values(where: str, inside: Sequence[Statement]) -> None:
 
 
 def _check_operation(where: str, node: Operation, conditions: Container[str]) -> None:
-    """Raise VerificationError if an operation has the wrong number of arguments, or a number where a condition is
-    needed, or the other way round. ``conditions`` are the names of boolean scalars.
+    """Raise VerificationError if the operation ``node`` has a wrong number of arguments, a number in place of a
+    condition, or a condition in place of a number. ``conditions`` are the names of boolean scalars, ``where`` is the
+    beginning of the message.
     """
     function, count = node.function, len(node.arguments)
     if isinstance(function, External):
@@ -263,9 +262,9 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:
-    """Raise `VerificationError`, with `where` in the message, if a kernel with the statements ``inside`` reads an
-    accumulator before the loop that updates it has ended, or updates it by another reduction than that for which it was
-    initialised.
+    """Raise `VerificationError` if a kernel reads an accumulator before the loop that updates it has ended, or updates
+    it by another reduction than the one it was initialised for. ``inside`` are the statements of the kernel, `where` is
+    the beginning of the message.
     """
     starts, read = declared(inside), set[str]()
     for s in inside:
@@ -327,8 +326,8 @@ class NestLaws:
         """The indices at which each array has been written so far, with the enclosing loops."""
 
     def check(self, body: Sequence[Statement]) -> None:
-        """Check the statements ``body``, and those inside of them. Raise VerificationError if one breaks a rule of
-        `NestLaws`: it uses a name before it is set, for example. Names that ``body`` sets are unknown again afterwards.
+        """Raise VerificationError if one of the statements ``body``, or one inside of them, breaks a rule of
+        `NestLaws`, such as that a name is set before it is used. Names that ``body`` sets are unknown again afterwards.
         """
         outside = set(self.known)
         for statement in body:
@@ -403,11 +402,12 @@ class NestLaws:
             same = [form for form, read in zip(index, load.index, strict=True) if form == read]
             for loop in common:
                 inner = [one for one in common if Affine.variable(one.variable) in same]
-                first = Affine.variable(loop.variable)
-                # The outer variable of a split loop is determined by the inner one.
-                is_block = any(
-                    Bound(first) in one.lows and Bound(first + (loop.step - 1)) in one.highs for one in inner
-                )
+                # The outer variable of a split loop is determined by the inner one, also by those of two loops.
+                strips = [
+                    {one.variable for one in around if _is_strip(one, loop)}
+                    for around in (enclosing, self.enclosing_loops)
+                ]
+                is_block = any(Affine.variable(variable) in same for variable in strips[0] & strips[1])
                 if loop not in inner and not is_block:
                     raise VerificationError(
                         f"{self.where} reads {load.array} while the loop over {loop.variable} still fills it"
@@ -415,7 +415,7 @@ class NestLaws:
 
     def check_write(self, statement: Set) -> None:
         """Raise VerificationError if an assignment changes a bound of an enclosing loop, writes to an array that the
-        function does not fill, or writes to another thread's or block's entry.
+        nest must not fill, or writes to an entry that belongs to another thread.
         """
         target = statement.target
         if isinstance(target, Name):
@@ -440,3 +440,9 @@ class NestLaws:
             not target.index or target.index[0] not in map(Affine.variable, self.block_variables)
         ):
             raise VerificationError(f"another block may write to the entry {target.index} of {target.array}")
+
+
+def _is_strip(inner: Loop, outer: Loop) -> bool:
+    """Return whether ``inner`` runs over the steps between two values of the variable of ``outer``."""
+    first = Affine.variable(outer.variable)
+    return Bound(first) in inner.lows and Bound(first + (outer.step - 1)) in inner.highs

@@ -60,11 +60,11 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition on the sizes: a call is refused with ``message`` if all constraints in ``violation`` hold and, if
-    ``points`` is not empty, these constraints also have an integer solution.
+    """A run-time check of sizes: a call is refused with ``message`` if all constraints in ``violation`` hold. If there
+    are constraints ``points``, these must also have an integer solution.
 
-    The rows may hold too often: they are a projection over the rationals. If ``points`` is not empty, the call is
-    refused only if these rows, over the sizes and further variables, also have an integer point.
+    The rows of ``violation`` may hold too often: they are a projection over the rationals. Those of ``points`` are over
+    the sizes and further variables.
     """
 
     violation: tuple[Constraint, ...]
@@ -78,7 +78,7 @@ NO_POSITION = 2.0**100
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """A condition on data: a call is refused if data make the index of a read out of bounds.
+    """A run-time check of data: a call is refused if entries of integer arrays put the index of a read out of bounds.
 
     ``load`` is the read, ``axis`` its axis, of length ``extent``. The read is in bounds unless all ``violation`` rows
     hold, over the sizes and over ``least NAME`` and ``greatest NAME``, the extremes of an integer array. If they hold,
@@ -129,7 +129,9 @@ def entrywise(array: str, axes: Sequence[str], body: Sequence[Statement], value:
 
 @dataclass(frozen=True, slots=True)
 class ConstantKernel(Kernel):
-    """A kernel that uses no argument and no size. Its array is the same in all calls, so it is computed once."""
+    """A kernel that uses no argument and no size. It computes the same array in all calls, and is therefore run only
+    once.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +202,8 @@ rest: blocks of 16 rows 69 us, of 32 66 us, of 64 74 us, of 128 98 us; loops alo
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid(ProductStep):
-    """A contraction with a triangular matrix, such as ``sum(A[i, j]*B[j, k], j <= i)``, computed for one block of rows
-    i after the other: a matrix product sums over the j of all rows in the block, and a loop adds the remaining terms.
+    """A contraction with a triangular matrix, such as ``sum(A[i, j]*B[j, k], j <= i)``, computed by blocks of rows i.
+    For each block, a matrix product sums over the j that all its rows have, and a loop adds the remaining terms.
 
     The blocks are ``BLOCK`` values of the label ``row``, the first label of ``left`` alone in ``output``. Row ``i``
     itself has the terms up to ``i + shift``, or, if it ``is_upper``, those from there on.
@@ -218,8 +220,8 @@ class Trapezoid(ProductStep):
         return label
 
     def end(self, row: Affine) -> Affine:
-        """Return the last value of the summed index (the first one if ``is_upper``) that occurs in the sums of all rows
-        of a block. ``row`` is any row of the block.
+        """Return the last value of the summed index (the first one if ``is_upper``) that all rows of a block have in
+        their sums. ``row`` is any row of the block.
         """
         return BLOCK * quotient(row, BLOCK) + self.shift + (BLOCK - 1 if self.is_upper else 0)
 
@@ -247,8 +249,8 @@ class CofactorTangent(ProductStep):
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A step that fills ``array`` with zeros, then adds ``factor*left*right`` to an entry for each combination of its
-    ``labels`` (loop indices), as in ``output[i] += left[i + k]*right[k]``.
+    """A step for correlations and convolutions: it fills ``array`` with zeros, then runs loops over its ``labels``, in
+    which ``output += factor*left*right``, as in ``y[i] += x[i + k]*w[k]``.
 
     A label runs from 0 to below its extent; indices are forms in labels and sizes. With a label as each index this is a
     matrix product; other forms read windows, ``left[2*i + a]``, or add them up, ``output[2*i + a]``. All accesses are
@@ -333,8 +335,8 @@ class FusedKernels:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A state of a `Recurrence`, passed from step to step, with three names: of the array with its first value
-    (``initial``), and of its values before and after a step, as ``argument`` and ``result`` of the step.
+    """A state that a `Recurrence` passes from step to step: the name of the array with its first value (``initial``),
+    and the names by which a step gets its value (``argument``) and returns the new one (``result``).
     """
 
     argument: str

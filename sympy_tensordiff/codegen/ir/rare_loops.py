@@ -18,8 +18,8 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def condition_of_loop(loop: Loop) -> Scalar | None:
-    """Return the condition under which `loop` changes accumulators that are declared outside of it: the name of a
-    scalar or its negation. Where it is false, the loop can be skipped. None if there is no single such condition.
+    """Return the condition, a boolean variable or its negation, without which `loop` changes no accumulator that is
+    declared outside of it. Where it is false, the loop can be skipped. None if there is no single condition.
 
     Each value that the loop adds to an accumulator from outside is under that condition, as those of `guarded_by` are.
     """
@@ -38,7 +38,7 @@ def condition_of_loop(loop: Loop) -> Scalar | None:
 
 
 def without_condition(loop: Loop, test: Scalar) -> Loop:
-    """Return ``loop`` for the case that ``test`` holds: each select by ``test`` is replaced by its first value."""
+    """Return ``loop`` simplified for the case that ``test`` is true: each ``a if test else b`` is replaced by ``a``."""
 
     def first_branch(value: Scalar) -> Scalar:
         """Return ``a`` for ``a if test else b``, because ``test`` is known to be true; other expressions unchanged."""
@@ -49,8 +49,8 @@ def without_condition(loop: Loop, test: Scalar) -> Loop:
 
 
 def conditions_outside(loop: Loop) -> tuple[Name, ...]:
-    """Return the boolean scalars, defined outside of `loop`, that are true wherever the loop changes an accumulator
-    from outside. If one of them is false, the loop can be skipped. () if the loop stores entries of arrays.
+    """Return the boolean scalars, defined outside of `loop`, without which it changes no accumulator that is declared
+    outside. If one of them is false, the loop can be skipped. () if the loop stores entries of arrays.
 
     >>> term = Operation("select", (Name("c"), Name("x"), Identity("sum").value))
     >>> both = Operation("select", (Operation("and", (Name("c"), Name("d"))), term, Identity("sum").value))
@@ -71,7 +71,9 @@ def conditions_outside(loop: Loop) -> tuple[Name, ...]:
 
 
 def without_conditions(loop: Loop, names: Container[Scalar]) -> Loop:
-    """Return ``loop`` for the case that the boolean scalars ``names`` are all true."""
+    """Return ``loop`` simplified for the case that the boolean scalars ``names`` are all true: selects by them are
+    replaced by their first values.
+    """
 
     def simplified(value: Scalar) -> Scalar:
         """Simplify a select or an "and" in which a condition is known to be true: ``a if True else b`` is ``a``, and
@@ -123,8 +125,8 @@ def condition_name(test: Scalar) -> str:
 
 
 def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) -> Scalar | None:
-    """Return the condition of the guards around all long loops in `body`: where it is false, these loops have no effect
-    and can be skipped. None if there are several conditions or none, or if `body` contains an ``if``.
+    """Return the condition without which no long loop in `body` has an effect, so that these loops can be skipped where
+    it is false. None if there is no single condition for all of them, or if `body` contains an ``if``.
 
     ``is_short(loop)`` says which loops are not long.
     """
@@ -144,16 +146,15 @@ def rare_condition(body: Sequence[Statement], is_short: Callable[[Loop], bool]) 
 
 
 def decided(body: Sequence[Statement], test: Scalar, holds: bool, *others: Set) -> tuple[Statement, ...]:
-    """Return `body`, simplified for a known truth value of `test`: true, or false for ``holds=False``. The assignments
-    `others` are appended, and statements without effect removed.
+    """Return `body`, simplified for a known truth value of `test` (true, or false for ``holds=False``), followed by the
+    assignments `others`. Statements without effect are removed.
     """
     name = Name(condition_name(test))
     is_true = holds == (test == name)
 
     def with_truth_value(value: Scalar) -> Scalar:
-        """Simplify the node `value` of an expression under the assumption that the test, a named condition, has a known
-        truth value: return true or false for its name, and one of its branches for a select by the test. Other values
-        are unchanged.
+        """Simplify the node `value`, given the truth value of the enclosing function's ``test``: the name of the test
+        becomes true or false, a select by it one of its branches, an "and" or "or" with it shorter.
         """
         if value == name:
             return TRUE if is_true else FALSE
@@ -188,15 +189,11 @@ def _without_no_ops(statement: Statement, _: Around) -> tuple[Statement, ...]:
 def with_usual_loop(
     loop: Loop, fresh: Callable[[str], str], is_short: Callable[[Loop], bool]
 ) -> tuple[Statement, ...] | None:
-    """Return statements that first run `loop` without the inner loops that are guarded by a rarely true condition, and
-    then run the whole `loop` again if the condition was true anywhere. None if there is no such condition, or if `loop`
-    must not run twice.
+    """Return statements that first run `loop` without the inner loops that need a rarely true condition, then run the
+    whole `loop` again if the condition was true anywhere. None if no condition guards all long inner loops
+    (``is_short(loop)`` is false), or if `loop` must not run twice.
 
-    ``is_short`` tells which loops are short.
-
-    It must not if it adds to values from before it.
-
-    All entries are computed again then: they are set, not added to earlier values.
+    It must not if it adds to values from before it: when it runs again, all entries are set again.
     """
     test = rare_condition(loop.body, is_short)
     if test is None or any(isinstance(s, Set) and s.reduction and s.name not in declared(loop.body) for s in loop.body):

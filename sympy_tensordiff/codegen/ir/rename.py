@@ -79,10 +79,10 @@ class Renaming:
 
 
 def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: dict[str, int] | None = None) -> Kernel:
-    """Return ``kernel`` with its axes, loop variables and scalars renamed, so that it can be merged with other kernels.
-    Names that the mapping ``common`` has get their new names from it, others get unused names.
+    """Return ``kernel`` with its axes, loop variables and scalars renamed, so that it can be merged with other kernels:
+    by the mapping ``common``, and to unused names, which are added to ``taken``, if they are not in it.
 
-    These are added to ``taken``. ``tried`` stores the last number used for each name, see `unique`.
+    ``tried`` stores the last number used for each name, see `unique`.
     """
     names = dict(common)
     for name in own_names(kernel):
@@ -98,8 +98,8 @@ def renamed(kernel: Kernel, common: Mapping[str, str], taken: set[str], tried: d
 
 
 def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = None) -> str:
-    """Return ``name``, or ``name_1``, ``name_2``, … if it is in one of ``taken``. ``tried`` stores the last number used
-    for each name.
+    """Return ``name`` as a valid identifier; if it is in one of ``taken``, with the first free number at its end:
+    ``x0``, ``x1``, … for ``x``. ``tried`` stores the last number used for each name.
     """
     base = re.sub(r"[^A-Za-z0-9_]", "_", re.sub(r"[\\{}]", "", name)) or "v"
     base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
@@ -129,8 +129,8 @@ def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> 
 
 
 def _with_array_names(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """Return `form` with its integer tensors renamed by ``arrays``, as ``p[i] + 1`` to ``q[i] + 1``. Variables keep
-    their names, except in the declared bounds of entries: there `names` renames them.
+    """Return `form` with its integer tensors renamed by ``arrays``: ``p[i] + 1`` becomes ``q[i] + 1``. `names` renames
+    the variables in the declared bounds of their entries only; other variables keep their names.
     """
     found: dict[Variable, Affine] = {}
     for entry in data_entries([form]):

@@ -47,8 +47,8 @@ class Load:
 
 
 class MaskedEntry(IndirectIndex):
-    """An entry of an integer array that is read only where the constraints ``inside`` hold, and is 0 elsewhere. So no
-    read is out of bounds.
+    """An entry of an integer array that is read only where the constraints ``inside`` hold, and counts as 0 elsewhere,
+    so that no read is out of bounds.
     """
 
     __slots__ = ("inside",)
@@ -110,8 +110,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """One end of the integer range ``range(low, stop)``, as an expression: its start, the maximum of the bounds
-    ``lows``, or its stop, one more than the minimum of the bounds ``highs``.
+    """One end of an integer range ``range(start, stop)`` as an expression: ``start`` is the maximum of the bounds
+    ``lows``, or ``stop`` is one more than the minimum of the bounds ``highs``. The other field is empty.
     """
 
     lows: tuple[Bound, ...] = ()

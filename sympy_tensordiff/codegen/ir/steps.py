@@ -47,8 +47,8 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
 def uncompiled_arrays(program: Program, recurrences: bool = False) -> list[str]:
-    """Return the names of the arrays that `program` fills by steps that Numba cannot compile: Python calls a library
-    for them. With ``recurrences``, a recurrence counts as compiled if LLVM can compile it.
+    """Return the names of the arrays that `program` fills by steps that Numba cannot compile, for which Python calls a
+    library. With ``recurrences``, recurrences that LLVM can compile are left out, too.
     """
     return [
         step.array
@@ -76,8 +76,8 @@ def is_compiled_step(step: Step) -> bool:
 
 
 def is_compiled_whole(program: Program) -> bool:
-    """Return whether Numba compiles all steps of a program together, as one function: there are several, or a
-    correlation or recurrence, and none calls a library from Python (`uncompiled_arrays`).
+    """Return whether Numba compiles all steps of a program together, as one function. It does if there are several
+    steps, or a correlation or recurrence, and Numba can compile all of them.
     """
     has_several = len(program.kernels) > 1 or any(
         isinstance(step, Correlation | Recurrence) for step in program.kernels
@@ -256,8 +256,9 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    """Return the shape of the matrices whose triangular factors (LU or Cholesky) an array of this `shape` stores. Raise
-    VerificationError, with a message that begins with ``where``, if it cannot store factors.
+    """Return the shape of the matrices whose triangular factors (LU or Cholesky) an array of this `shape` stores, one
+    row less: the last row has the row exchanges. Raise VerificationError, with a message that begins with ``where``, if
+    the array cannot store factors.
     """
     if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")

@@ -33,7 +33,9 @@ from sympy_tensordiff.integer.values import find_point
 
 
 def verify(program: Program) -> None:
-    """Raise VerificationError if ``program`` breaks a law, or a read may be out of bounds without a check."""
+    """Raise VerificationError if ``program`` is malformed (see `check_laws`), or if a read may be out of bounds and no
+    run-time check covers it.
+    """
     check_laws(program)
     prover = Prover(program)
     for kernel in program.nests:
@@ -56,8 +58,8 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
 
 
 class OutOfBounds(NamedTuple):
-    """The constraints under which a read may be out of bounds: ``violation`` are those on sizes under which this may
-    happen, and each integer point of ``points`` is an out-of-bounds read.
+    """The sizes at which a read may be out of bounds, described by two systems of constraints. ``violation``, on sizes
+    only, holds at all of them, and perhaps at others; each integer point of ``points`` is an out-of-bounds read.
 
     ``certain`` is whether the read is out of bounds in every call.
     """
@@ -71,8 +73,8 @@ class OutOfBounds(NamedTuple):
 
 
 def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Constraint) -> bool:
-    """Return whether the run-time checks refuse every call in which a read happens and the constraint ``row`` does not
-    hold.
+    """Return whether the run-time checks of ``program`` refuse every call in which ``read``, in ``kernel``, is executed
+    at an index that violates its bound ``row``.
 
     False if the row depends on data: then neither sizes nor integer arguments decide.
     """
@@ -87,8 +89,8 @@ def is_covered_by_checks(program: Program, prover: Prover, kernel: Kernel, read:
 
 
 def failing(context: Sequence[Constraint], choices: Sequence[Scalar], row: Constraint) -> Iterator[Rows]:
-    """Yield systems of constraints that together describe where a read is executed and out of bounds: there ``context``
-    and the select conditions ``choices`` hold, but the bound ``row`` of the read does not.
+    """Yield systems of constraints whose union describes where a read is executed and out of bounds: ``context`` and
+    the select conditions ``choices`` hold, and the bound ``row`` of the read does not.
     """
     for known in dict.fromkeys(condition_cases(Operation("and", tuple(choices)), True)):
         yield from cases((*context, *known, row.negation()), limit=None)
@@ -140,9 +142,8 @@ def _is_exact(rows: Sequence[Constraint], names: set[str]) -> bool:
 
 
 def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``(constraints, variables)``: `rows` in which each quotient or congruence that contains an ``inner`` name
-    is replaced by a new variable and the constraints that define it, such as ``2*q <= i <= 2*q + 1`` for ``q =
-    floor(i/2)``; and the set of these variables.
+    """Replace each quotient in `rows` that contains an ``inner`` name by a new variable and the constraints that define
+    it: ``floor(i/2)`` by q with ``2*q <= i <= 2*q + 1``; congruences likewise. Return ``(constraints, new variables)``.
     """
     result: list[Constraint] = []
     fresh: dict[Compound, Affine] = {}
@@ -164,8 +165,8 @@ def _replace_quotients(rows: Sequence[Constraint], inner: set[str]) -> tuple[lis
 
 
 def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list[Constraint], set[str]]:
-    """Return ``(rows, variables)``: the rows with new ``variables`` in place of the products that contain an ``inner``
-    name. The new system is weaker (a relaxation).
+    """Replace each product in ``rows`` that contains an ``inner`` name, such as ``n*i``, by a new variable. Return
+    ``(constraints, new variables)``. The new constraints are weaker than ``rows`` (a relaxation).
     """
     products = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
     loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(products)}
@@ -182,14 +183,14 @@ def _replace_products(rows: Sequence[Constraint], inner: set[str]) -> tuple[list
 
 
 def _is_covered_by_a_check(case: OutOfBounds, program: Program, facts: Rows) -> bool:
-    """Return whether a single check of the program raises an error for all sizes for which the read in ``case`` is out
-    of bounds, and only if a read really is. ``facts`` are known constraints.
+    """Return whether one of the run-time checks of ``program`` refuses all calls with sizes at which the read of
+    ``case`` is out of bounds. ``facts`` are known constraints.
     """
     known, points, outer = (*case.violation, *facts), (*case.points, *facts), outer_names(program)
 
     def is_always_executed(check: Check) -> bool:
-        """Return whether `check` refuses every call whose sizes violate it. It does if the read that it checks is
-        certainly executed at all of these sizes.
+        """Return whether `check` refuses every call whose sizes satisfy its ``violation``. It does if its ``points``
+        then certainly have an integer solution.
         """
         names = set().union(*(row.form.atoms() for row in check.points)) - outer
         return _is_exact(check.points, names) or all(is_implied(row, points) for row in check.points)
@@ -233,8 +234,8 @@ def _mask_kernel(program: Program, prover: Prover, data: frozenset[str], kernel:
 
 
 def _split_guard(prover: Prover, statement: Statement, enclosing: Around, start: Rows) -> Statement:
-    """Split the guard `statement` whose conditions read integer arrays into nested guards, such that outer guards
-    ensure that the reads in inner ones are in bounds. Other statements are unchanged.
+    """Split the guard `statement`, if its conditions read integer arrays, into nested guards, so that the outer ones
+    keep the reads in the inner ones in bounds. Other statements are unchanged.
 
     The constraints ``start``, and those of the statements ``enclosing``, are known to hold.
     """
@@ -261,8 +262,8 @@ def _is_inside(prover: Prover, row: Constraint, known: Sequence[Constraint]) -> 
 
 
 class _ReadMasks:
-    """Rewrites one kernel so that each read that may be out of bounds has a condition: where it is out of bounds, its
-    value is 0.
+    """Rewrites one kernel so that reads that may be out of bounds are executed only where they are in bounds, and give
+    0 elsewhere.
     """
 
     def __init__(self, array: str) -> None:
@@ -278,13 +279,13 @@ class _ReadMasks:
         return (If(self.rows(rows), (new,)),) if rows else (new,)
 
     def value(self, statement: Statement, value: Scalar) -> Scalar:
-        """Return `value`, an expression in `statement`, with a condition around each read that may be out of bounds:
-        the read gives 0 there.
+        """Return `value`, an expression in `statement`, with each read that may be out of bounds put in a select, which
+        gives 0 where it is out of bounds.
         """
 
         def change(part: Scalar) -> Scalar:
-            """Return the node ``part`` of a scalar expression; a read that may be out of bounds becomes a select that
-            is 0 there.
+            """Return the node ``part`` of a scalar expression. A read that may be out of bounds becomes a select that
+            gives 0 where it is.
             """
             if isinstance(part, IndexValue):
                 return IndexValue(self.form(part.form))

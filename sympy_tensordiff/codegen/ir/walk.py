@@ -361,7 +361,9 @@ def outer_names(program: Program) -> set[str]:
 
 
 def filled(statement: Statement) -> list[str]:
-    """Return the names of the scalars and arrays that a statement, its body included, sets or adds to."""
+    """Return the names of the scalars that ``statement`` sets or updates. For a loop or guard, these are the scalars
+    from outside that its body updates.
+    """
     if defines(statement):
         return [statement.name]
     return list(added([statement]))
@@ -388,14 +390,13 @@ def used_names(statement: Statement) -> set[str]:
 
 
 def guarded_by(statements: Iterable[Statement], test: Scalar) -> list[Statement]:
-    """Change `statements` such that they have no effect where the scalar ``test`` is false, and return them: each value
-    that they add or define becomes ``value if test else 0``, or the neutral element of a reduction in place of 0.
+    """Return `statements` changed so that they have no effect where the scalar ``test`` is false: each value that they
+    assign or add becomes ``value if test else 0``. For a product, maximum or minimum, the 0 is its neutral element.
     """
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        """Return a statement that defines or adds ``value`` with ``value if test else 0`` instead; a condition becomes
-        ``test and value``. An addition has the reduction's neutral element in place of 0. Other statements are
-        unchanged.
+        """Return ``(statement,)``, with the ``value`` that it assigns or adds replaced by ``value if test else 0`` (for
+        a condition, ``test and value``). In a reduction, the 0 is its neutral element. Other statements are unchanged.
         """
         if not (is_let(statement) or is_addition(statement)):
             return (statement,)

@@ -45,8 +45,8 @@ def nominal_work(program: Program) -> int:
 
 def kernel_work(program: Program, sizes: Mapping[str, int], convolution_speed: int = LIBRARY_SPEED) -> dict[str, int]:
     """Return a dictionary from the function names of the steps of ``program`` to their approximate numbers of
-    operations and reads at these ``sizes``. Of the multiplications in a matrix product, `LIBRARY_SPEED` count as one;
-    in a convolution, ``convolution_speed`` do.
+    operations and reads at these ``sizes``. `LIBRARY_SPEED` multiplications of a matrix product count as one operation,
+    and so do ``convolution_speed`` multiplications of a convolution.
 
     Loops whose ranges depend on axes or other loops count as in the middle of those; guarded statements count as if the
     guard held.

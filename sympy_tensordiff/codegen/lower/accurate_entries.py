@@ -28,11 +28,10 @@ def with_accurate_entries(
     taken: Iterable[str],
 ) -> list[Definition]:
     """Return the `definitions` of the arrays of a program with their entries rewritten to avoid cancellation and
-    overflow.
+    overflow. With `scales_norms`, norms are rescaled where their sums of squares would overflow or underflow. `tensors`
+    maps names to the program's arguments; ``taken`` are names in use.
 
-    With `scales_norms`, norms are computed in another scale where their sums of squares overflow or underflow; the
-    norms of an array of sums of squares become an array of their own, with a name that is not in ``taken``. `tensors`
-    maps names to the program's arguments.
+    With `scales_norms`, the norms of an array of sums of squares become an array of their own, with a new name.
     """
     computed = [(one.array, one.entries) for one in definitions if one.entries is not None]
     arrays = {**tensors, **{one.name: one.array for one in definitions}}
@@ -69,8 +68,9 @@ def with_accurate_entries(
 
 
 def _with_powers_inline(graph: Graph, entries: Sequence[Node], tables: Mapping[Node, Node]) -> list[Node]:
-    """Return `entries`, formulas of array entries, with reads of stored powers of norms, such as ``1/n**3``, replaced
-    by the formulas of the powers. The stored power may have overflowed. `tables` maps arrays to their entries.
+    """Return `entries`, formulas of array entries, with reads of arrays that store powers of norms, such as ``1/n**3``,
+    replaced by the formulas of these powers, since a stored power may overflow. `tables` maps arrays to the formulas of
+    their entries.
     """
     bodies = {array: body_of(table) for array, table in tables.items()}
     powers = {

@@ -69,8 +69,8 @@ def has_polynomial(node: Node) -> bool:
 
 def modified_bessel(order: int, is_scaled: bool, x: Scalar, named: Callable[[Scalar], Scalar]) -> Scalar:
     """Return code for the modified Bessel function ``I_order(x)`` of `order` 0 or 1; with ``is_scaled``, for
-    ``exp(-abs(x))`` times this. ``named(value)`` returns a scalar with the value that is cheap to repeat, such as a
-    name.
+    ``exp(-abs(x))*I_order(x)``. The function ``named(value)`` assigns an expression that the code uses several times to
+    a variable, and returns its name.
     """
     x = named(x)
     size = named(Operation("abs", (x,)))

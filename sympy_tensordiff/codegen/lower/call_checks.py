@@ -37,8 +37,8 @@ class Names:
 
 
 class _Checks:
-    """Collects the bounds checks to be made at each call of one program, read by read. For a read that is out of bounds
-    for all sizes, it raises `OutOfShapeError` at once.
+    """Collects the bounds checks that each call of one program makes. For a read that is out of bounds for all sizes,
+    it raises `OutOfShapeError` at once.
     """
 
     def __init__(self, graph: Graph, names: Names, facts: Rows) -> None:
@@ -137,11 +137,11 @@ class _Checks:
         return unique("t", {*self.names.variables.values(), *self.names.arrays.values()})
 
     def refuse(self, access: Access, load: Load, axis: int, violation: Rows, points: Rows, certain: bool) -> None:
-        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`, at which the read
-        `load` is out of bounds along `axis`. Raise `OutOfShapeError` at once if `certain`, that is, if it is for all
-        sizes.
+        """Add a run-time check that refuses calls whose sizes satisfy all constraints in `violation`, because the read
+        `load` is then out of bounds along `axis`. With `certain`, it is out of bounds for all sizes: raise
+        `OutOfShapeError` at once. The constraints `points` must have an integer solution, too.
 
-        `access` is the read in the graph. The constraints `points` must have an integer solution, too.
+        `access` is the read in the graph.
         """
         array = self.names.labels.get(load.array, load.array)
         message = f"{array}[{', '.join(map(extrema_text, load.index))}] is read outside of the shape of {array}"
@@ -158,9 +158,9 @@ class _Checks:
     # -------------------------------------------------------------- searches
 
     def entry_at_fault(self, access: Access, row: Constraint) -> IndirectIndex | None:
-        """Return the integer-array entry to name in the error message if the read ``access`` violates its bound `row`:
-        ``p[i]`` for ``x[p[i]]``, else an entry that bounds one of its indices or is in a condition around it. None if
-        there is none.
+        """Return the integer-array entry that the error message names if the read ``access`` violates its bound `row`:
+        ``p[i]`` for ``x[p[i]]``, else an entry in the bounds of its indices or in a condition around it; None if there
+        is none.
         """
         form = row.form
         found = innermost_first([form])
@@ -177,9 +177,9 @@ class _Checks:
         return found[-1] if found else None
 
     def search(self, access: Access, row: Constraint, entry: IndirectIndex | None) -> Node:
-        """Return a node that finds bad data for the message of a failed check: its value is the first position in the
-        array of ``entry`` whose integer makes the read ``access`` violate its bound `row`, `NO_POSITION` if there is
-        none.
+        """Return a node that finds bad data, for error messages: its value is the first position in the array of
+        ``entry`` at which the stored integer makes the read ``access`` violate its bound `row`, or `NO_POSITION` if
+        there is none.
         """
         graph, around = self.graph, access.around
         place: list[Node] = []
@@ -198,8 +198,8 @@ class _Checks:
         return value
 
     def not_known_to_fail(self, row: Constraint) -> Node:
-        """Return a node for a condition that is false only where the constraint `row` is known to fail. It is also true
-        where an integer-array entry in `row` would be read out of bounds, since `row` cannot be tested there.
+        """Return a condition node that is true where the constraint `row` holds, and where it cannot be tested because
+        an integer-array entry in it would be read out of bounds.
         """
         inside = [self.condition(needed) for needed in self.graph.inside_data([row.form])]
         return self.graph.logic("or", [self.condition(row), *(self.graph.logic("not", [each]) for each in inside)])
@@ -228,8 +228,8 @@ def checks_of_reads(
 
 
 def _as_scalar(node: Node, change: Any) -> Scalar:
-    """Convert `node`, a condition on integers, to a scalar expression of generated code. ``change(form)`` returns an
-    index form with the names of the program.
+    """Convert `node`, a condition on integers, to a scalar expression of generated code. The function ``change(form)``
+    puts the program's names into an index form.
 
     A part that is no number, integer or condition becomes the name ``value``.
     """
@@ -244,11 +244,9 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
 
 
 def _without_data(rows: Sequence[Constraint]) -> tuple[list[Constraint], set[str], list[Constraint]]:
-    """Replace each entry of an integer array in ``rows`` by a new variable that lies between two symbols, the least and
-    the greatest entry of its array. Return the new constraints, the names of the new variables, and ``least <=
-    greatest`` for each array.
-
-    The third result says for each array which of its two extremes is the greater.
+    """Replace each integer-array entry ``p[i]`` in ``rows`` by a new variable between the symbols ``least p`` and
+    ``greatest p``, the extremes of its array. Return ``(constraints, new variables, order)``, where ``order`` has
+    ``least p <= greatest p`` for each array.
     """
     entries = data_entries(row.form for row in rows)
     values = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}

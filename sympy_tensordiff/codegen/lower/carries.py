@@ -26,8 +26,8 @@ MAX_DISTANCES = 3
 
 
 def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
-    """Return the indices along which the reduction `node` can be updated from step to step: ``i`` in ``Sum_{j <= i}
-    x[j]``, which gains one term per step. Empty for other nodes.
+    """Return the free indices along which the reduction `node` can be updated from one value to the next, as a running
+    sum: ``i`` for ``Sum_{j <= i} x[j]``, which gains one term per step of i. Empty for other nodes.
     """
     if node.op not in RANGED:
         return frozenset()
@@ -69,8 +69,8 @@ def _power(graph: Graph, node: Node) -> tuple[Node, int]:
 
 
 def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
-    """Return whether `node` is a sum of terms that each depend on at most one of the indices `v` and `w`, up to a
-    common factor that depends on neither, such as ``c*(p[v] - q[w])``.
+    """Return whether `node` is a sum of terms each of which depends on `v` or on `w`, but not on both, as ``p[v] -
+    q[w]``. A factor that depends on neither may stand in front, as in ``c*(p[v] - q[w])``.
     """
     if v not in node.free or w not in node.free:
         return True
@@ -83,8 +83,9 @@ def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
 
 
 def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
-    """Return the only factor of the summand of the running sum `node` that depends on ``v``, such as ``a**(v - w)`` in
-    ``Sum_{w <= v} a**(v - w)*x[w]``. None unless this factor multiplies all terms by one number in a step of ``v``.
+    """Return the factor ``a**(v - w)`` of a running sum such as ``Sum_{w <= v} a**(v - w)*x[w]``: when ``v`` grows by
+    1, it multiplies all earlier terms by the same number, a. None if `node` has no such factor, or another factor
+    depends on ``v``.
     """
     if node.op != "sum":
         return None
@@ -155,8 +156,8 @@ def _moving_side(rows: Rows, v: int, w: int) -> int:
 
 
 def with_running_sums(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with sums rewritten as running sums where possible: one pass then computes a sum for all values of
-    an index around it.
+    """Return `roots` with sums rewritten as running sums, such as ``Sum_{j <= i} x[j]``, where possible. A single pass
+    then computes the sum for all values of the outer index i.
 
     A double sum over a triangle becomes a sum of running sums, ``Sum_i y[i]*(Sum_{j <= i} x[j])`` for ``Sum_{j <= i}
     x[j]*y[i]``. A sum over the distance to the end of a range becomes a sum up to that end, ``Sum_{j <= i} g**(i -
@@ -178,10 +179,11 @@ def _as_running_sum(graph: Graph, node: Node) -> Node:
 
 
 def _with_split_indices(graph: Graph, node: Node) -> Node:
-    """Return the running sum `node` over ``w`` with each index such as ``i - w``, in exponentials and powers, written
-    as an addition of two nodes, ``i`` and ``-w``. Other sums are unchanged.
+    """Return the running sum `node` over ``w`` with each index form such as ``i - w``, in exponentials and powers,
+    written as an addition of two nodes, ``i`` and ``-w``, so that they are not stored in a table over ``i - w``. Other
+    sums are unchanged.
 
-    An exponential of one index would become a table, which needs a loop for each entry.
+    Such a table would need a loop for each entry.
     """
     (w,), rows, body = graph.open(node)
     carried = carried_variables(graph, node) & body.free
@@ -189,8 +191,8 @@ def _with_split_indices(graph: Graph, node: Node) -> Node:
         return node
 
     def split(part: Node) -> Node:
-        """Return the index `part` as an addition, ``i`` plus ``-w`` for ``i - w``, if it contains the enclosing
-        function's summation variable `w` and another term; otherwise return it unchanged.
+        """Return an index node such as ``i - w``, which contains the enclosing function's summation variable `w` and
+        another term, as the addition of the nodes ``i`` and ``-w``. Other nodes are unchanged.
         """
         if part.op != "index" or part.data.hidden() or len(part.data.terms) < 2 or w not in part.data.atoms():
             return part
@@ -265,8 +267,8 @@ def has_windows(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the axes `order` with one axis moved to the end: the one along which the running reduction `candidate`
-    continues from entry to entry. None if there is no such axis.
+    """Return the axes `order`, of an array for the running reduction `candidate`, with the axis along which the
+    reduction is updated moved to the end, so that it becomes the innermost loop. None if there is no such axis.
     """
     carried = carried_variables(graph, candidate.node)
     places = [place for place in order if candidate.axes[place] in carried]
@@ -275,7 +277,7 @@ def carried_last(graph: Graph, candidate: StorageCandidate, order: Sequence[int]
 
 def repeated_carries(graph: Graph, planner: Planner, roots: Sequence[Node]) -> set[Node]:
     """Return the running reductions below `roots`, such as cumulative sums, that several loops or sums compute, so that
-    it pays to store them in arrays. Indices in the result are renumbered, so that equal reductions are the same node.
+    storing them in arrays pays. Their indices have standard names, so that equal reductions are one node.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):

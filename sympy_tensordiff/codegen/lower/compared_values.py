@@ -37,8 +37,9 @@ from sympy_tensordiff.simplify.node_properties import cases_of
 
 
 def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
-    """Return `definitions` with additional arrays for values that are compared with their own maximum or minimum, so
-    that equality is exact. ``lowering`` is the translation to loops, which has the arrays that exist already.
+    """Return `definitions` with additional arrays for values that are compared with their own maximum or minimum, as in
+    ``x[i] == Max_k x[k]``: both sides read the same stored numbers, so that equality is exact. ``lowering`` is the
+    translation to loops, which has the arrays that exist already.
     """
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     work = _Ties(graph, lowering)
@@ -57,8 +58,8 @@ def with_compared_values(graph: Graph, lowering: Lowering, definitions: Sequence
 
 @dataclass(frozen=True)
 class TieTerm:
-    """A part of the value under a maximum, such as ``exp(a[k])*c[k]``, that an array stores, since it might be rounded
-    differently if computed twice.
+    """A part of the expression whose maximum or minimum is taken, such as ``exp(a[k])*c[k]``. An array stores it, since
+    it might be rounded differently if it were computed twice.
 
     ``node`` is the part, ``stored`` its array, and ``case`` the position of the case that contains it, if the value is
     defined by cases.
@@ -85,8 +86,8 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- which values have arrays
 
     def collect(self, root: Node) -> bool:
-        """Create arrays for the values under each maximum or minimum below `root` that is compared with one of them, as
-        in ``x[i] == Max_k x[k]``. Return whether there are such arrays, or other comparisons that may depend on
+        """Find each comparison of a value with its own maximum or minimum in `root`, such as ``f(i) == Max_k f(k)``,
+        and create arrays for the values. Return whether there are arrays, or other comparisons that may depend on
         rounding.
         """
         stack, seen, compared, has_pairs = [root], {root}, dict[Node, None](), False
@@ -102,10 +103,8 @@ class _Ties(LoopArrays):
         return has_pairs or bool(self.arrays)
 
     def parts_of(self, extremum: Node) -> list[TieTerm]:
-        """Return the terms and factors below the maximum or minimum `extremum`, such as ``exp(a[k])``, that rounding
-        affects, each with an array that stores its values. Create missing arrays.
-
-        The array makes comparisons exact: computed twice, such a value might differ.
+        """Return the parts of the expression under the maximum or minimum `extremum`, such as ``exp(a[k])``, that may
+        be rounded differently if computed twice, each with an array that stores its values. Create missing arrays.
         """
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
@@ -127,10 +126,9 @@ class _Ties(LoopArrays):
     # -------------------------------------------------------------- what reads it
 
     def replaced(self, node: Node, known: Rows = (), nonzero: tuple[Affine, ...] = ()) -> Recursion[Node]:
-        """Return `node` in which values that are compared with their own maximum or minimum, as in ``x[i] == max(x)``,
-        are read from an array, so that both are rounded equally.
-
-        The constraints `known` are true at `node`, and the forms `nonzero` are not 0 there.
+        """Return `node` with values that are compared with their own maximum or minimum, as in ``f(i) == Max_k f(k)``,
+        replaced by reads of arrays that store them, so that both sides are rounded equally. The constraints `known` are
+        true at `node`, and the forms `nonzero` are not 0 there.
         """
         known = rows_connected_to(known, node.free, frozenset())
         nonzero = tuple([form for form in nonzero if not form.atoms().isdisjoint(node.free)])
@@ -140,8 +138,9 @@ class _Ties(LoopArrays):
         return self.done[key]
 
     def _replaced(self, node: Node, known: Rows, nonzero: tuple[Affine, ...]) -> Recursion[Node]:
-        """Return `node` with values that are compared with their own maximum read from arrays. This is `replaced`
-        without its cache. The constraints `known` are true at `node`, and the forms `nonzero` are not 0 there.
+        """Return `node` with values that are compared with their own maximum or minimum replaced by reads of arrays
+        that store them; the uncached implementation of `replaced`. The constraints `known` are true at `node`, and the
+        forms `nonzero` are not 0 there.
         """
         graph = self.graph
         if node.op in BINDERS:
@@ -165,11 +164,9 @@ class _Ties(LoopArrays):
         return graph.with_args(node, args)
 
     def compared(self, extremum: Node, value: Node, known: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Return `value`, which is compared with the maximum `extremum`, rewritten to read the arrays that store the
-        values under the maximum, so that rounding cannot make equal values differ. None if no part of `value` is
-        stored.
-
-        The constraints `known` hold, and the forms `nonzero` are not 0.
+        """Return `value`, which is compared with the maximum or minimum `extremum`, with its stored parts replaced by
+        reads of the arrays from which `extremum` is computed, so that both sides are rounded equally. None if no part
+        of `value` is stored. The constraints `known` hold, and the forms `nonzero` are not 0.
 
         Raises `UnsupportedError` for a part that may be equal to one of the maximum's and has no entry.
         """
@@ -192,8 +189,8 @@ class _Ties(LoopArrays):
         return substituted(self.graph, value, entries) if entries else whole
 
     def agree_at_one_place(self, value: Node, other: Node) -> bool:
-        """Return whether `value` and `other` become the same expression if all indices in them are set to 0: ``-x[0]``
-        and ``2*x[j//2] - 3*x[j//3]`` do. They may then have equal values for some indices.
+        """Return whether `value` and `other` become the same expression if all their indices are set to 0, as ``-x[0]``
+        and ``2*x[j//2] - 3*x[j//3]`` do, so that they have equal values at some indices.
         """
         one, two = (self.graph.map_forms(node, lambda _: Affine()) for node in (value, other))
         return one is two
@@ -221,8 +218,8 @@ class _Ties(LoopArrays):
         return None
 
     def with_entries(self, extremum: Node) -> Node:
-        """Return the expression under the maximum `extremum` with reads of arrays in place of the parts that might be
-        rounded differently if computed twice.
+        """Return the expression whose maximum or minimum `extremum` is, with the parts that might be rounded
+        differently if computed twice replaced by reads of the arrays that store them.
         """
         terms = []
         for number, (rows, case) in enumerate(self.cases[extremum]):
@@ -308,9 +305,8 @@ EXTREMA = frozenset({"max", "min"})
 
 
 def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Rows]]:
-    """Yield ``(part, guards)`` for each part of ``node`` whose value is rounded: the branches of a choice, with the
-    guards around them, or ``node`` itself. Yield nothing if ``node`` is computed exactly. `closed` are the sizes and
-    free indices.
+    """Yield ``(part, guards)`` for each alternative value of ``node`` (a branch of a choice, with the guards around it,
+    or ``node`` itself) whose computation may round differently in two places. `closed` are the sizes and free indices.
     """
     stack: list[tuple[Node, Rows]] = [(node, ())]
     seen = set()
@@ -327,8 +323,8 @@ def rounded_parts(node: Node, closed: frozenset[int]) -> Iterator[tuple[Node, Ro
 
 
 def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
-    """Return the values that ``node`` may have, up to the sign, as far as its form shows them: a and b for ``a if c
-    else b``, a for ``-a``; () for other nodes. ``closed`` has the sizes and free indices.
+    """Return the expressions one of which ``node`` equals, up to its sign: a and b for ``a if c else b``, a for ``-a``;
+    () for a node without alternatives. ``closed`` has the sizes and free indices.
     """
     match node.op:
         case "guard":
@@ -343,8 +339,8 @@ def _alternatives(node: Node, closed: frozenset[int]) -> Sequence[Node]:
 
 
 def may_equal(value: Node, other: Node) -> bool:
-    """Return whether two values may be equal numbers, judged by the tensors that they read. Both must read the same
-    tensors or, if ``other`` contains a choice, `value` must read only tensors that ``other`` reads.
+    """Return whether `value` and ``other`` may be equal by construction, judged by the tensors that they read: the same
+    ones or, if ``other`` contains a choice, only some of them in `value`.
     """
     if value.op in EXTREMA and other.op not in EXTREMA:
         return False

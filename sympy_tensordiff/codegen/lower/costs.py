@@ -26,8 +26,8 @@ _MOST_ENTRIES = 2**25
 
 @dataclass(frozen=True, slots=True)
 class ProductCost:
-    """The data for the cost of a matrix product that a library computes: its lengths (``batch`` products of ``rows`` by
-    ``summed`` with ``summed`` by ``columns`` entries), and the numbers of entries to be copied before and after.
+    """The data by which the cost of a matrix product in a library is estimated: ``batch`` products of a ``rows`` by
+    ``summed`` matrix with a ``summed`` by ``columns`` matrix, and the number of entries that are ``copied``.
 
     ``results`` are the entries of the product that a loop reads again, 0 where the product is the result.
     """
@@ -69,7 +69,7 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
 
 
 def is_worth_packing(before: int, after: int, entries: int) -> bool:
-    """Return whether a product becomes faster if it needs `after` instead of `before` multiplications, but `entries` of
-    its result have to be copied.
+    """Return whether it pays to reduce the multiplications of a matrix product from `before` to `after`, at the price
+    of a copy of `entries` entries of its result.
     """
     return _LIBRARY * (before - after) > _SPREAD * entries

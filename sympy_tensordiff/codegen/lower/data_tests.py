@@ -17,7 +17,9 @@ from sympy_tensordiff.integer.rows import Rows
 
 
 def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with conditions on data in sums, such as ``kind[i] == 0``, as choices between a value and 0.
+    """Return `roots` with the conditions of sums on data, such as ``kind[i] == 0``, moved into the summand, as
+    ``Sum_i (value if kind[i] == 0 else 0)``.
+
     Conditions stay where the value reads at indices that are data, since they may keep these in bounds, and where it
     calls functions with long formulas.
     """
@@ -49,8 +51,7 @@ def with_tests_as_choices(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 def _tests_data(row: Constraint, variables: Sequence[int]) -> bool:
     """Return whether `row` compares one entry of an integer array, at indices in `variables`, with an expression in
-    sizes, such as ``y[i] >= 1``. ``y[i] == j`` and ``y[i] == y[p]`` are relations between indices, for which sums have
-    better forms.
+    sizes, such as ``y[i] >= 1``. Relations between indices, such as ``y[i] == j`` and ``y[i] == y[p]``, do not count.
     """
     entries = [v for v in row.form.variables() if isinstance(v, IndirectIndex)]
     plain = [v for v in row.form.variables() if not isinstance(v, IndirectIndex)]
@@ -71,8 +72,10 @@ def _reads_at_data(value: Node) -> bool:
 
 
 def _calls_long_formula(value: Node) -> bool:
-    """Return whether `value` calls a function whose code is a long formula, as that of ``log_ndtr``. A choice would
-    compute parts of the formula for all terms: the gradient of an ordered probit model takes 1.2 times as long.
+    """Return whether `value` calls a function whose code is a long formula, such as ``log_ndtr``.
+
+    A choice would compute parts of the formula for all terms: the gradient of an ordered probit model takes 1.2 times
+    as long.
     """
     parts = breadth_first(value, outside_of_binders)
     return any(part.op == "call" and part.data in FORMULAS for part in parts)

@@ -52,8 +52,8 @@ MAX_BOUNDED_EXPONENT = 16
 
 @dataclass(frozen=True)
 class Scaled:
-    """A value written as ``exp(s)*rest``: the dictionary ``shift`` maps nodes to their factors in the sum s. The other
-    attributes describe the exponentials in the value; they decide whether one may overflow.
+    """A value written as ``exp(s)*rest`` against overflow. The exponent s is a linear combination of nodes, stored as
+    the dictionary ``shift`` from nodes to coefficients. The other attributes describe the exponentials in the value.
 
     ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
     twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum. ``bounded`` says
@@ -71,8 +71,8 @@ class Scaled:
 
     @property
     def is_quotient(self) -> bool:
-        """Return whether exponentials occur both above and below a fraction bar, and in a sum: one of them may then
-        overflow although the quotient does not.
+        """Return whether exponentials occur both in the numerator and the denominator of the value, and in a sum: one
+        of them may then overflow although the quotient does not.
         """
         return self.above and self.below and self.summed
 
@@ -91,10 +91,10 @@ class Scaled:
 
 def without_large_exponentials(graph: Graph, roots: Sequence[Node], has_products: bool = False) -> list[Node]:
     """Return `roots` rewritten so that exponentials in logarithms and in quotients of sums do not overflow:
-    ``log(sum(exp(u)))`` becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``.
+    ``log(sum(exp(u)))`` becomes ``m + log(sum(exp(u - m)))`` with ``m = max(u)``. ``has_products`` says that the
+    backend has matrix products.
 
-    ``has_products`` says that the backend has matrix products; sums like ``exp(A[i, k] + B[k, j])`` are then written as
-    such.
+    With ``has_products``, sums over k like ``exp(A[i, k] + B[k, j])`` are written as matrix products.
 
     With ``has_products``, the backend also computes one branch of a choice only. Sums over selected terms like ``[t[i]
     <= t[j]]*exp(u[j])`` then need one exponential for each j.
@@ -189,8 +189,8 @@ class Exponentials:
         return graph.with_args(node, args)
 
     def _as_product(self, total: Node, whole: Node) -> Recursion[Node]:
-        """Rewrite the node ``whole``, ``log(Sum_k exp(a[i, k] + b[k, j]))``, where ``total`` is the sum, as the
-        logarithm of the matrix product of ``exp(a)`` and ``exp(b)``. Return ``whole`` itself for a sum of another form.
+        """Rewrite ``whole``, the node ``log(total)`` with ``total = Sum_k exp(a[i, k] + b[k, j])``, as the logarithm of
+        the matrix product of ``exp(a)`` and ``exp(b)``. Return ``whole`` itself for a sum of another form.
 
         The exponentials of ``a`` and ``b`` are scaled by their own maxima. Where the product is so small that terms may
         have underflowed, the result is ``whole``.
@@ -247,8 +247,8 @@ class Exponentials:
         return node
 
     def _term_with_share(self, one: Node, term: Node) -> Node | None:
-        """Return the product ``one*term`` with a share (see `_share_of`) in place of ``one`` and a factor of `term`: an
-        exponential and a divisor that contains it, in either order. None if there is no such factor.
+        """Return the product ``one*term`` if ``one`` and a factor of `term` are ``exp(u)`` and ``1/(exp(u) + exp(v))``,
+        in either order; `_share_of` replaces the two. None if `term` has no such factor.
         """
         factors = list(self.graph.factors(term))
         for place, factor in enumerate(factors):
@@ -265,9 +265,10 @@ class Exponentials:
         return len(terms) == 2 and all(is_call(core, sympy.exp) for core in terms)
 
     def _share_of(self, exponential: Node, divisor: Node) -> Node | None:
-        """Return the product of ``exponential``, ``exp(u + w)``, and ``divisor``, a negative power of ``a*exp(u) +
-        b*exp(v)``, as ``exp(w)/(a + b*exp(v - u))`` times the other powers of the sum. Return None if ``divisor`` is
-        no such power, or the terms of u are not among those of the exponent.
+        """Return ``exponential*divisor`` in a form that does not overflow: ``exp(w)/(a + b*exp(v - u))`` for
+        ``exp(u + w)`` times ``1/(a*exp(u) + b*exp(v))``. None for nodes of another form.
+
+        If ``divisor`` is a higher negative power of the sum, the remaining power is another factor.
         """
         graph = self.graph
         if not is_call(exponential, sympy.exp) or not self._is_divisor(divisor):
@@ -294,9 +295,9 @@ class Exponentials:
         return graph.mul(factors if graph.is_zero(rest) else (graph.call(sympy.exp, (rest,)), *factors))
 
     def _spread(self, node: Node) -> Recursion[Node]:
-        """Return the product `node` multiplied out over its first sum with a guarded exponential: ``a*(b + [i <
-        j]*exp(u))`` becomes ``a*b + [i < j]*a*exp(u)``. Each term can then be scaled by itself, against overflow. Other
-        products are unchanged.
+        """Multiply out the product `node` if a factor is an addition with a guarded exponential: ``a*(b + [i <
+        j]*exp(u))`` becomes ``a*b + a*[i < j]*exp(u)``. Each term can then be scaled separately, against overflow.
+        Other products are unchanged.
         """
         for n, factor in enumerate(node.args):
             for part in _behind_guards(factor) if factor.op == "add" else ():
@@ -308,10 +309,10 @@ class Exponentials:
 
     def _quotient(self, value: Scaled, scaled: bool = True) -> Node:
         """Return `value`, a quotient by a sum of exponentials, as a node that does not overflow: ``exp(u - m)`` for
-        ``exp(u)/exp(m)``, where m is the largest exponent in the sum.
+        ``exp(u)/exp(m)``, where m is the largest exponent in the sum. With ``scaled``, a sum over selected terms may
+        use the largest exponent of all terms as m.
 
-        With ``scaled``, m may be the largest exponent of all terms for a sum over selected terms, if all exponents are
-        close together.
+        It does so where all exponents are close together.
         """
         graph = self.graph
         for greatest in value.shift if scaled else ():
@@ -330,9 +331,10 @@ class Exponentials:
         return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
 
     def _in_common_scale(self, value: Scaled, greatest: Node) -> Node:
-        """Return ``value/exp(greatest)`` as a node, for the case that all exponents are close together. It uses the
-        maximum of all exponents instead of `greatest`, the maximum of the selected ones; each ``exp(u - maximum)``
-        becomes a factor.
+        """Return `value`, a quotient by a sum over selected terms, as a node, for the case that all exponents are close
+        together: the maximum of all exponents then replaces `greatest`, that of the selected terms.
+
+        Each ``exp(u - maximum)`` becomes a factor.
         """
         scale, shift, factors = self.common[greatest], dict(value.shift), [value.rest]
         count = -shift.pop(greatest)
@@ -426,11 +428,12 @@ class Exponentials:
         return self._multiplied(factors)
 
     def _restricted_to(self, node: Node) -> Exponentials:
-        """Return an object that scales the product `node`: this one, or if all divisors are differences, as in
-        ``(exp(-a*t) - exp(-b*t))/(a - b)`` with ``a = exp(u)``, one that leaves ``exp(-a*t)`` as it is. No scale of the
-        divisor balances such exponentials, and all quotients by it have them in common.
+        """Return the object that scales the product `node`. This is the object itself, except for quotients by
+        differences, as ``(exp(-a*t) - exp(-b*t))/(a - b)`` with ``a = exp(u)``: for these, it is one that does not
+        scale ``exp(-a*t)``.
 
-        The two share all results but scaled forms.
+        No scale of the divisor balances such exponentials, and all quotients by it have them in common. The two objects
+        share all results but scaled forms.
         """
         if not self._has_nested(node):
             return self
@@ -479,9 +482,9 @@ class Exponentials:
         )
 
     def _shared(self, shift: Mapping[Node, Any]) -> set[Node]:
-        """Return the exponents in `shift`, a dictionary from exponents to their factors, if all divisors belong to
-        quotients such as ``exp(u)/(exp(u) + exp(v))``, which are at most 1: those of the divisors and of the matching
-        terms. Else return the empty set.
+        """Return the exponents in `shift` that belong to quotients of a term by its sum, such as ``exp(u)/(exp(u) +
+        exp(v))``, which are at most 1. Return the empty set if another divisor occurs. `shift` maps exponents to their
+        coefficients, which are negative for divisors.
         """
         found = {node for node, factor in shift.items() if factor < 0}
         for greatest in [*found]:
@@ -510,7 +513,7 @@ class Exponentials:
         return self.graph.mul((self._quotient(quotient), *others))
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return `node`, a select between a value and 0, as ``exp(shift)*rest``, against overflow.
+        """Return `node`, a select between a value and 0, as ``exp(shift)*rest``, to avoid overflow.
 
         Where it is 0, its shift is so negative that another term of a sum has the greatest one.
 
@@ -524,8 +527,8 @@ class Exponentials:
             return found
 
         def select_for(value: Node, otherwise: Node) -> Node:
-            """Return a select with `value` and `otherwise` as its branches, by the ``condition`` of the enclosing
-            method's ``node``, which is a select between a value and 0.
+            """Return a select with the condition of the enclosing method's ``node``, which gives `value` where ``node``
+            gives its value, and `otherwise` where it gives 0.
             """
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
@@ -580,7 +583,9 @@ class Exponentials:
 
     def scales(self, shifts: Sequence[Node]) -> tuple[Node, list[Node]]:
         """Return ``(greatest, factors)``: the greatest of the exponents `shifts`, and ``exp(shift - greatest)`` for
-        each of them. For 0 and one other exponent, one of the factors is 1, so that a single exponential is computed.
+        each of them.
+
+        For 0 and one other exponent, one of the factors is 1, so that a single exponential is computed.
         """
         graph = self.graph
         greatest = graph.call(sympy.Max, shifts)
@@ -621,8 +626,8 @@ class Exponentials:
         )
 
     def logarithm(self, shift: Node, rest: Node) -> Node:
-        """Return ``log(exp(shift)*rest)`` for a sum of exponentials as ``shift + log(rest)``. For a sum ``1 + u`` it is
-        ``log1p(u)`` unless u is large: this keeps the digits of a small u.
+        """Return the logarithm of a sum of exponentials, given as ``exp(shift)*rest``: ``shift + log(rest)``, or
+        ``log1p(u)`` if the sum is ``1 + u`` and u is not large. The latter is accurate for small u.
         """
         graph = self.graph
         far = graph.add((shift, graph.call(sympy.log, (rest,))))
@@ -657,14 +662,14 @@ def _exponentials_in(node: Node) -> Iterator[Node]:
 
 
 def _terms_of(exponent: Node) -> frozenset[Node]:
-    """Return the terms of an addition; of another node, the node itself."""
+    """Return the set of the terms of ``exponent``, if it is an addition, else the set of ``exponent`` alone."""
     return frozenset(exponent.args if exponent.op == "add" else (exponent,))
 
 
 def _factors_of_exponential(exponent: Node, variables: Sequence[int]) -> list[list[Node]]:
-    """Group the terms of `exponent` such that different groups have only indices in `variables` in common; the
-    exponential is then a product of one factor per group, as in a product of matrices. Return the groups, or [] if
-    there are fewer than two.
+    """Group the terms of `exponent` so that different groups share no indices but `variables`: [a], [b] for ``a[i, k] +
+    b[k, j]`` and the variable k. The sum of the exponential over `variables` is then a matrix product. Return the
+    groups, or [] if there are fewer than two.
 
     Terms without other indices are in the first group. Also return [] if a term depends on none of `variables`.
     """
@@ -695,8 +700,8 @@ def bounded_size(node: Node) -> Any:
 
 
 def size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
-    """Return a number that the absolute value of no entry of `part` exceeds, computed from such bounds of the nodes
-    directly below it, which ``sizes`` contains; None if no bound is known.
+    """Return an upper bound of the absolute values of the entries of `part`; None if none is known. ``sizes`` has the
+    upper bounds of its arguments.
     """
     if part.op == "const":
         return abs(part.data)
@@ -716,7 +721,7 @@ def size_of(part: Node, sizes: Mapping[Node, Any]) -> Any:
 
 def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
     """Return ``total**power``, a negative power of a sum of exponentials. If the graph contains the exponent ``-oo``,
-    so that the sum may be 0, return a select that is 0 where the sum is 0.
+    the sum may be 0: return a select that is 0 there.
     """
     inverse = graph.pow(total, graph.const(power))
     if "left out" not in graph.kinds:
@@ -725,8 +730,8 @@ def inverse_of_sum(graph: Graph, total: Node, power: Any = -1) -> Node:
 
 
 def _equal_entries(rows: Sequence[Constraint], variables: Sequence[int]) -> dict[IndirectIndex, Affine]:
-    """Return a dictionary from integer-array entries to forms that equal them by an equation in `rows`: ``{dst[e]: v}``
-    for ``v == dst[e]``. The entry contains one of `variables`, here e, the form none of them.
+    """Solve the equations in `rows` for integer-array entries, and return a dictionary from these to the solutions:
+    ``{dst[e]: v}`` for ``v == dst[e]``. An entry must contain one of `variables`, here e, and its solution none.
     """
     found = {}
     for row in rows:
@@ -783,8 +788,8 @@ def finite(graph: Graph, shift: Node) -> Node:
 
 
 def _behind_guards(total: Node) -> list[Node]:
-    """Return the bodies of all guards in the addition `total`, among its terms and among the factors of its terms: b
-    and c for ``a + [i == j]*b + d*([i < j]*c)``.
+    """Return the bodies of all guards that are terms of the addition `total`, or factors of its terms: b and c for
+    ``a + [i == j]*b + d*([i < j]*c)``.
     """
     found, stack = [], list(total.args)
     while stack:

@@ -54,16 +54,16 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backen
 
 
 def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
-    """Return those implementations in the user's dictionary `functions` that a program needs: of the functions in
-    ``needed``, and of their derivatives.
+    """Return the part of the user's dictionary `functions` that a program needs: the implementations of the functions
+    in ``needed``, and of their derivatives.
     """
     names = {external.name for external in needed}
     return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
 
 
 def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
-    """Return ``(name, orders of derivatives)`` for a key of the user's dictionary; orders are () for the function
-    itself. Raise ArgumentTypeError for another key.
+    """Return ``(name, orders of derivatives)`` for ``key``, a key of the user's dictionary ``functions`` of
+    `lambdify`; the orders are () for the function itself. Raise ArgumentTypeError if it is no such key.
 
     >>> parse_key("g"), parse_key("g''"), parse_key(("g", (0, 1)))
     (('g', ()), ('g', (2,)), ('g', (0, 1)))
@@ -134,8 +134,8 @@ class Vectorised:
 
 
 def for_backend(external: External, function: Callable[..., Any], backend: str) -> Any:
-    """Return what the generated module of `backend` calls for the function `external`: the user's implementation
-    `function`, compiled by Numba or, for NumPy, wrapped with checks.
+    """Return the user's implementation `function` of ``external`` in the form that the generated module of `backend`
+    calls: compiled by Numba or, for NumPy, wrapped with checks.
     """
     if backend == "numpy":
         return Vectorised(external, function)
@@ -143,8 +143,8 @@ def for_backend(external: External, function: Callable[..., Any], backend: str) 
 
 
 def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[Any]) -> tuple[str, str]:
-    """Compile the user's scalar `function`, which the expression calls as ``external``, by Numba for numbers of the
-    type ``dtype``. Return ``(text, name)``: the LLVM text, and the name that the function has in it.
+    """Compile `function`, the user's implementation of ``external``, by Numba for scalars of the type ``dtype``. Return
+    ``(text, name)``: the LLVM text, and the name of the function in it.
 
     Raise `UnsupportedError` where Numba compiles nothing.
     """

@@ -24,8 +24,8 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A product of factors as one operand of a matrix product: each axis is labelled by an index form on which the
-    factors depend, such as ``i + k``.
+    """An operand of a matrix product, the product of ``factors``. Each of its axes is labelled by an index form, such
+    as ``i + k``, on which the factors depend.
     """
 
     factors: tuple[Node, ...]
@@ -33,7 +33,7 @@ class Matrix:
 
 
 class TriangularBound(NamedTuple):
-    """The bound that makes a sum triangular: ``j <= i + 2`` for ``Sum_{j <= i + 2} a[i, j]*b[j]``, or the same with
+    """The constraint that makes a sum triangular: ``j <= i + 2`` in ``Sum_{j <= i + 2} a[i, j]*b[j]``, or one with
     ``>=``.
 
     ``Sum_{j <= i} a[i, j]*b[j, l]`` multiplies a triangle of ``a``. A term that is not in the range is not computed:
@@ -67,18 +67,18 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that selects the terms of a triangular sum near the diagonal, which matrix products of
-        `BLOCK` rows leave out, since not all rows of a block have them. `first` is the first row of the first block.
+        """Return the constraint that selects the terms of a triangular sum near its diagonal. Matrix products of blocks
+        of `BLOCK` rows leave these out, since not all rows of a block have them. `first` is the first row of the first
+        block.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)
 
     def range(self, label: Affine, split: Split, planner: Planner, facts: Rows) -> tuple[Affine, Affine] | None:
         """Return ``(first, last)``, the range of the index `label` in the triangular matrix product `split`; None if
-        `planner` finds none.
+        `planner` finds none. `facts` are known constraints.
 
-        The range of the summed index is extended to an end of a tensor axis where that changes no result; `facts` are
-        known constraints.
+        The range of the summed index is extended to an end of a tensor axis where that changes no result.
         """
         if label != self.term:
             rows = tuple([row for row in split.context.rows if row != self.bound])
@@ -98,8 +98,8 @@ class TriangularBound(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A plan to compute a sum of products: a library computes a matrix product, which sums over some of the variables,
-    and loops sum over the others.
+    """A plan to compute a sum of products: a library call for a matrix product sums over some of the variables, and
+    loops around it sum over the others.
 
     ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends on
     them; ``outer_variables`` are the other variables, with their ``rows``, and ``other_factors`` the other factors.
@@ -119,8 +119,8 @@ class Split:
     slant: TriangularBound | None = None
 
     def place(self, label: Affine) -> int:
-        """Return a sort key for the index form `label`: the position of the outermost loop around the matrix product
-        whose index it contains.
+        """Return a sort key for the index form `label`, an axis of the matrix product: the position of the outermost
+        enclosing loop whose index it contains.
 
         Forms without such an index contain only variables that are summed around the matrix product, and come first.
         """
@@ -130,8 +130,9 @@ class Split:
         return min(around) if around else min(outer.index(v) for v in outer if v in variables) - len(outer)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """Return four lists of labels of a matrix product: those in both matrices and the result, in the first only, in
-        the second only, and the summed ones.
+        """Return the labels of the product of the matrices ``first`` and ``second`` as four lists: batch labels (in
+        both matrices and the result), row labels (in ``first`` only), column labels (in ``second`` only) and summed
+        ones.
         """
         pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
         summed = [label for label in first.labels if label in inner and label in second.labels]
@@ -163,8 +164,8 @@ class Split:
         )
 
     def own_summed(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """Return the summed variables that label `matrix` but not the other operand of the product. `matrix` can be
-        summed over these before the product. `summed` are the summed labels that both operands have.
+        """Return the summed variables that label `matrix` but not the other operand: `matrix` can be summed over them
+        before the product is computed. `summed` are the summed labels that both operands have.
         """
         labels = [Affine.variable(v) for v in self.summed]
         return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
@@ -186,8 +187,8 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
-    """Return fewer `matrices` with the same product: a matrix whose labels all occur in another one is multiplied into
-    that one, entry by entry. The function ``entries`` gives the number of entries of a matrix.
+    """Return `matrices` with each matrix whose labels all occur in another one merged into that one, by an entrywise
+    product. The function ``entries`` gives the number of entries of a matrix.
 
     Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
     """

@@ -60,7 +60,7 @@ _ERFCX_TERMS = 20
 
 
 def _scaled_erfc(x: Scalar) -> Scalar:
-    """Return code for ``exp(x**2)*erfc(x)``, accurate for x up to 26; beyond, erfc underflows.
+    """Return a code expression for ``exp(x**2)*erfc(x)``, accurate for x up to 26; beyond, erfc underflows.
 
     The square of ``h``, which is `x` rounded down to a multiple of 1/64, is exact: ``exp(x**2)`` keeps its digits as
     ``exp(h**2)*exp((x - h)*(x + h))``.
@@ -69,8 +69,10 @@ def _scaled_erfc(x: Scalar) -> Scalar:
 
 
 def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, Scalar]:
-    """Return two numbers, as code expressions, with the product ``exp(factor*x**2)``: ``exp(factor*r**2)``, with x
-    rounded to a multiple r of 1/64, and ``exp(factor*(x**2 - r**2))``. The square of r is exact, so no digits are lost.
+    """Return two code expressions whose product is ``exp(factor*x**2)``, without loss of digits:
+    ``exp(factor*r**2)``, with r, x rounded down to a multiple of 1/64, and ``exp(factor*(x**2 - r**2))``.
+
+    The square of r is exact.
     """
     rounded = Operation("mul", (Operation("floor", (Operation("mul", (x, Number(64))),)), Number(Fraction(1, 64))))
     rest = Operation("mul", (Operation("add", (x, _negative(rounded))), Operation("add", (x, rounded))))
@@ -80,7 +82,7 @@ def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, 
 
 
 def _erfcx(x: Scalar) -> Scalar:
-    """Return ``exp(x**2)*erfc(x)``, from 8 on by a series (Abramowitz & Stegun 7.1.23)."""
+    """Return a code expression for ``exp(x**2)*erfc(x)``; for x >= 8, it is a series (Abramowitz & Stegun 7.1.23)."""
     inverse_square = Operation("pow", (x, Number(-2)))
     series: Scalar = Number(1)
     for k in range(_ERFCX_TERMS, 0, -1):
@@ -106,7 +108,9 @@ It interpolates at the 25 Chebyshev nodes, with an error of 1e-17.
 
 
 def _erfcx_slope(x: Scalar) -> Scalar:
-    """Return ``2*x*erfcx(x) - 2/sqrt(pi)``, by a polynomial where the terms nearly cancel."""
+    """Return a code expression for ``2*x*erfcx(x) - 2/sqrt(pi)``, the derivative of ``erfcx(x) = exp(x**2)*erfc(x)``.
+    It is a polynomial where the two terms nearly cancel.
+    """
     near = Operation("add", (Operation("mul", (Number(2), x, _scaled_erfc(x))), Number(-2 / sqrt(pi))))
     place = Operation(
         "mul",
@@ -125,8 +129,8 @@ _TAIL_TERMS = 14
 
 
 def _log_ndtr(x: Scalar) -> Scalar:
-    """Return the logarithm of the normal distribution function at ``x``: by ``erfc``, below -10 by a series (Abramowitz
-    & Stegun 26.2.12).
+    """Return a code expression for the logarithm of the normal distribution function at ``x``: by ``erfc``, and below
+    -10 by a series (Abramowitz & Stegun 26.2.12).
     """
     inverse_square = Operation("pow", (x, Number(-2)))
     series: Scalar = Number(0)
@@ -175,8 +179,8 @@ _LARGEST_EXPONENT = 16
 
 
 def has_root(exponent: Node) -> bool:
-    """Return whether ``x**exponent`` is computed by square roots and products: for multiples of 1/4, except integers
-    and the powers 1/2 and -1/2 that backends have, if the exponent is not too large.
+    """Return whether `root` computes ``x**exponent`` by square roots and products: for multiples of 1/4 that are not
+    too large, except integers, 1/2 and -1/2, which backends have.
     """
     value = exponent.data if exponent.op == "const" else 0
     if not isinstance(value, Fraction) or abs(value) >= _LARGEST_EXPONENT:
@@ -198,8 +202,8 @@ def root(base: Scalar, exponent: Fraction) -> Scalar:
 
 
 def rational_form(node: Node) -> tuple[Affine, int] | None:
-    """Return ``(numerator, denominator)`` of a rational combination of indices, ``(i + 1, 2)`` for ``(i + 1)/2``; else
-    None.
+    """Return ``(numerator, denominator)`` if `node` is an expression of indices with rational coefficients: ``(i + 1,
+    2)`` for ``(i + 1)/2``. None for other nodes.
     """
     if node.op == "index":
         return node.data, 1

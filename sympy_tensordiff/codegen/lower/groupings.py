@@ -17,8 +17,8 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 
 class FlatSum(NamedTuple):
-    """An addition as ``number * sum(factor * term)`` without nested additions. The first factor is 1: additions that
-    are multiples of each other differ only in ``number``.
+    """An addition without nested additions, as ``number * sum(factor * term)`` with 1 as the first factor. Additions
+    that are multiples of each other thus differ in ``number`` only.
     """
 
     number: Fraction
@@ -71,7 +71,9 @@ def with_common_groupings(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _terms(graph: Graph, term: Node) -> list[Node]:
-    """Return ``[2*a, 2*b]`` for a multiple of an addition, ``2*(a + b)``; ``[term]`` for any other term."""
+    """Return the terms of ``term`` if it is an addition or a multiple of one: ``[2*a, 2*b]`` for ``2*(a + b)``. Return
+    ``[term]`` for any other term.
+    """
     number, core = graph.split_view(term)
     return [graph.scale(number, one) for one in core.args] if core.op == "add" else [term]
 

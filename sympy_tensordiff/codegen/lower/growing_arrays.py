@@ -18,10 +18,11 @@ MAX_READS = 100
 
 
 def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[Node, Node]) -> list[Node]:
-    """Return the entries `roots` with reads of arrays that may overflow, because they are exponentials, replaced by
-    their formulas. `arrays` maps each tensor to its entries.
+    """Return the formulas `roots` of array entries with reads of stored exponentials, which may overflow, replaced by
+    the formulas of these, so that later passes can rescale them. `arrays` maps each tensor to the formula of its
+    entries.
 
-    Unchanged unless such an entry is a term of a sum below a logarithm or a fraction line.
+    Unchanged unless such a read is a term of an addition in a logarithm or a denominator.
 
     `roots` are numbers and comprehensions, `arrays` the arrays computed before, in their order.
     """
@@ -38,8 +39,8 @@ def without_growing_arrays(graph: Graph, roots: Sequence[Node], arrays: Mapping[
 
 
 def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, bool]) -> bool:
-    """Return whether the formula `entries` grows like an exponential: it contains an exponential as a factor, term or
-    base of a power, or reads an array in ``growing``. `known` stores the answers for its nodes.
+    """Return whether the formula `entries` grows like an exponential: a factor, a term or the base of a power in it is
+    an exponential, or a read of an array in ``growing``. `known` stores the answers for its nodes.
     """
     for part in reachable(entries, known=known):
         match part.op:
@@ -55,8 +56,8 @@ def _is_growing(entries: Node, growing: Mapping[Node, Node], known: dict[Node, b
 
 
 def _has_growing_term(node: Node, growing: Mapping[Node, Node]) -> bool:
-    """Return whether `node` is ``log(s)`` or a negative power ``1/s`` of an addition s in which a term reads an array
-    in `growing`. These arrays may overflow.
+    """Return whether `node` is a logarithm or negative power of an addition s, as ``log(s)`` or ``1/s``, a term of
+    which reads an array in `growing`, which may overflow.
     """
     is_inverse = node.op == "pow" and node.args[1].op == "const" and node.args[1].data < 0
     if not is_inverse and not (node.op == "call" and node.data is sympy.log):
@@ -87,8 +88,8 @@ class _Inlining:
         return self.done[root]
 
     def replaced(self, part: Node) -> Node:
-        """Return `part` with its rewritten arguments or, for a sum or comprehension, its rewritten body. A read of a
-        growing array becomes the formula of the entry that is read.
+        """Rewrite one node of an expression: a read of an array in ``growing`` becomes the formula of the entry; any
+        other node gets its rewritten arguments or, if it is a sum or comprehension, its rewritten body.
 
         After ``MAX_READS`` reads, further ones are not replaced.
         """

@@ -36,8 +36,9 @@ def with_scaled_vectors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
 
 
 def _with_scaled_vector(graph: Graph, node: Node) -> Node:
-    """Return the product of tensors `node` with its power of a norm multiplied into operands with fewer entries than
-    the result, to save multiplications; `node` itself if it has no such power or operands.
+    """Return the product of tensors `node` with a scalar factor such as ``s**(-3/2)``, a power of a norm, multiplied
+    into operands that have fewer entries than the result, which saves multiplications. Return `node` itself if it has
+    no such factor or operands.
     """
     power = next((arg for arg in node.args if not arg.shape and _inverse_power(arg) is not None), None)
     inverse = None if power is None else _inverse_power(power)
@@ -69,8 +70,8 @@ def _is_outer(node: Node) -> bool:
 
 
 def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
-    """Return a comprehension with the entries of `tensor`, each times a power of a norm: `power`, with `exponent` in
-    place of its exponent.
+    """Return `tensor` times a power of a norm, as a comprehension. The power is the node `power` (``s**(-3/2)``, or a
+    select that is 0 for ``s == 0``) with its exponent replaced by `exponent`.
     """
     axes = [graph.fresh(f"i{n}") for n in range(len(tensor.shape))]
     value = entry(graph, tensor, [Affine.variable(v) for v in axes])
@@ -83,7 +84,9 @@ def _scaled(graph: Graph, tensor: Node, power: Node, exponent: Any) -> Node:
 
 
 def _inverse_power(node: Node) -> Node | None:
-    """Return the power if `node` is like ``s**(-3/2)`` or like ``s**(-3/2) if s != 0 else 0``; else None."""
+    """Return the node ``s**(-3/2)`` if `node` is such a power, or a select between it and 0, as ``s**(-3/2) if s != 0
+    else 0``. None for other nodes.
+    """
     if node.op == "select" and node.args[2].op == "const" and node.args[2].data == 0:
         node = node.args[1]
     return node if is_inverse_root(node) else None
@@ -95,8 +98,8 @@ def is_inverse_root(node: Node) -> bool:
 
 
 def inverse_norms(graph: Graph, factors: Sequence[Node]) -> list[Node]:
-    """Return those `factors` of a product that are negative powers ``n**-k`` of a norm n. Return [] if dividing by them
-    one by one changes nothing: for a single factor, or if the only divisor is one norm.
+    """Return those `factors` of a product that are negative powers ``n**-k`` of a norm n. Return [] for a single
+    factor, or if the only divisor is a norm ``n**-1``, since they then need no special treatment.
 
     The caller divides by one norm after the other, since ``n**k`` may overflow or underflow.
     """

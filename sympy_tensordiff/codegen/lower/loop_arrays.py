@@ -72,10 +72,9 @@ class LoopArrays:
     # -------------------------------------------------------------- which values have arrays
 
     def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> StorageCandidate:
-        """Return a description of an array that stores `body` as a function of as few integers as possible, which
-        number its axes. Raise `UnsupportedError` if one of the integers has no bounds.
-
-        `variables` are the loop variables around `body`, with the constraints `rows`.
+        """Return a description of an array that stores the values of `body` in loops over `variables`, bounded by
+        `rows`. Its axes are as few integers, such as ``i + k``, as determine the value. Raise `UnsupportedError` if one
+        of them has no bounds.
         """
         used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
         outer = sorted(v for v in used if v in self.around)
@@ -97,10 +96,9 @@ class LoopArrays:
         rows: Rows,
         rounded: Mapping[Compound, Affine],
     ) -> StorageCandidate | None:
-        """Return a description of an array that stores `body`, computed in loops over `variables` with the constraints
-        `rows`, with quotients such as ``floor(i/2)`` as axes. None if an axis has no bounds.
-
-        `rounded` maps each quotient to a new variable. ``outer`` are the indices bound outside of these loops.
+        """Return a description of an array that stores the values of `body` in loops over `variables`, bounded by
+        `rows`, with quotients such as ``floor(i/2)`` as axes. `rounded` maps each quotient to a new variable; ``outer``
+        are the indices bound outside of these loops. None if an axis has no bounds.
         """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
@@ -118,8 +116,8 @@ class LoopArrays:
         return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def constraints_of_binders(self, variables: Sequence[int]) -> Rows:
-        """Return the constraints of the sums and comprehensions that bind `variables`. If these constraints contain
-        other bound indices, the constraints of their binders are included, too.
+        """Return the constraints of the sums and comprehensions that bind `variables`, and of those that bind other
+        indices in these constraints.
         """
         return tuple(row for rows in dict.fromkeys(self.binders(variables).values()) for row in rows)
 
@@ -137,9 +135,9 @@ class LoopArrays:
         return {v: found[v] for v in sorted(found)}
 
     def rounded(self, body: Node, known: frozenset[int]) -> list[dict[Compound, Affine]]:
-        """Return dictionaries from nonlinear terms in `body`, such as ``floor(i/2)``, to new variables that may replace
-        them. The first has all terms with indices in ``known``, the next have fewer, the last none. The caller tries
-        them in turn.
+        """Return a list of substitutions that replace nonlinear index terms in `body`, such as ``floor(i/2)``, by new
+        variables, for the caller to try in turn. The first replaces all terms with indices in ``known``, the next ones
+        fewer, the last none.
         """
         parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
         own = sorted(part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free)
@@ -180,8 +178,9 @@ class LoopArrays:
     def entry(
         self, arrays: Sequence[LoopArray], value: Node, known: Rows, nonzero: Sequence[Affine] = ()
     ) -> Node | None:
-        """Return a node that reads `value` from one of ``arrays``, or by cases from several. None unless the entries
-        provably equal `value` wherever the constraints ``known`` hold and the forms ``nonzero`` are not 0.
+        """Return a node that reads `value` from ``arrays``: from one of them, or with a case distinction from several.
+        None unless what is read provably equals `value` wherever the constraints ``known`` hold and the forms
+        ``nonzero`` are not 0.
 
         Several arrays may hold values of one form, each for a case of its own: the rows of the array decide. If no
         single entry is in bounds at all points, several entries become cases: of ``a[i]*a[j]`` for ``i < j``,
@@ -202,11 +201,9 @@ class LoopArrays:
         return self.choice_by_cases(cases, facts, nonzero)
 
     def choice_by_cases(self, cases: Mapping[Rows, Node], facts: Rows, nonzero: Sequence[Affine]) -> Node | None:
-        """Combine `cases`, a dictionary from constraints to nodes, to one node that equals ``cases[rows]`` wherever the
-        constraints ``rows`` hold.
-
-        Return None unless the cases are known to cover all points at which the constraints `facts` hold and the forms
-        `nonzero` are not 0.
+        """Combine `cases`, a dictionary from constraints to nodes, to one node: where the constraints ``rows`` hold, it
+        is ``cases[rows]``, for the first such case. None unless the cases cover all points at which the constraints
+        `facts` hold and the forms `nonzero` are not 0.
         """
         rest: list[Rows] = [()] if cases else []
         terms: list[Node] = []
@@ -232,8 +229,8 @@ class LoopArrays:
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
-        """Return the substitutions of the axes, dictionaries from axes to index forms, under which the stored formula
-        is unchanged, without the identity: ``{i: j, j: i}`` for a symmetric array.
+        """Return the substitutions of index forms for axes that do not change the stored formula: ``{i: j, j: i}`` for
+        a symmetric array ``stored``. The identity is left out.
 
         Affine ones need not be inside of the array.
         """
@@ -257,8 +254,9 @@ class LoopArrays:
         ]
 
     def comparison(self, stored: LoopArray, known: Rows) -> Comparison:
-        """Return a `Comparison`, the normal forms for matching a value with the formula of `stored`. Index forms that
-        are equal where the constraints `known` hold get one normal form, and so do ``(a - b)**2`` and ``(b - a)**2``.
+        """Return the `Comparison` for matching a value with the formula of the array `stored`: it brings both to a
+        normal form, which is the same for index forms that are equal where the constraints `known` hold, and for
+        ``(a - b)**2`` and ``(b - a)**2``.
         """
         facts = (*self.lowering.facts, *known)
         done = self.canonical_form.setdefault(facts, {})
@@ -278,10 +276,8 @@ class LoopArrays:
         return Comparison(canonical_form, canonical_node, partial(_with_whole_periods_added, stored))
 
     def equal_notations(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
-        """Yield ``(substitution, inverse)`` for each way to write the indices of a value where the constraints `known`
-        hold: unchanged, ``v`` as ``p[k]`` if ``v == p[k]``, and ``v`` as ``2*m`` if v is even.
-
-        The inverse restores a new variable: ``{m: v/2}``.
+        """Yield substitutions for indices, ``(substitution, inverse)``, that the constraints `known` allow: none, ``{v:
+        p[k]}`` if ``v == p[k]``, and ``{v: 2*m}`` if v is even, with the inverse ``{m: v/2}``.
         """
         yield {}, {}
         equal: dict[int, Affine] = {}
@@ -299,8 +295,9 @@ class LoopArrays:
                 yield {v: exact}, {whole: quotient(row.form, row.modulus)}
 
     def instances_where(self, stored: LoopArray, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
-        """Yield the indices, as dictionaries from the axes of the array `stored` to index forms, at which it contains
-        `value`, where the constraints `known` hold. Quotients in indices may differ in form if they are provably equal.
+        """Yield the indices at which the array `stored` contains `value`, as dictionaries from its axes to index forms.
+        Quotients in indices of the two may be written differently, if they are equal where the constraints `known`
+        hold.
         """
         axes, node = stored.axes, stored.candidate.node
         facts = (*self.lowering.facts, *known)
@@ -312,9 +309,8 @@ class LoopArrays:
                     yield found
 
     def at_ends(self, stored: LoopArray, value: Node, compare: Comparison) -> Iterator[dict[int, Affine]]:
-        """Yield the index values, such as ``{j: 0}``, at which the array `stored` contains `value`. Each is a
-        dictionary from the axes of the array to ends of their ranges. ``compare`` brings formulas to a normal form for
-        the comparison.
+        """Yield the corners of the array `stored` that contain `value`, such as ``{j: 0}``, as dictionaries from its
+        axes to ends of their ranges. ``compare`` brings the formulas to a normal form for the comparison.
 
         Rounded and clamped indices are constant there: ``2*x[j//2] - 3*x[j//3]`` is ``-x[0]`` at ``j = 0``.
         """
@@ -328,10 +324,10 @@ class LoopArrays:
 
     def patterns(self, node: Node, axes: Sequence[int]) -> Iterator[tuple[dict[int, Compound], Node]]:
         """Yield ``(holes, pattern)``: `node` with nonlinear parts of its indices, such as ``floor(i/2)``, replaced by
-        new variables, and a dictionary from these variables to the parts. Patterns have linear indices only, which can
-        be matched.
+        new variables, and a dictionary from these variables to the parts. Only parts with a variable in `axes` are
+        replaced.
 
-        Only parts with a variable in `axes` are replaced.
+        Patterns have linear indices, which can be matched.
         """
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         own = sorted(part for part in parts if part.atoms() <= node.free and not part.atoms().isdisjoint(axes))
@@ -351,8 +347,8 @@ class LoopArrays:
 
 
 def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
-    """Return whether the case `rows` cannot occur: no point satisfies them, or some form in `nonzero` is 0 at each such
-    point.
+    """Return whether the constraints `rows` cannot hold, given that no form in `nonzero` is 0: they have no solution,
+    or one of these forms is 0 at every solution.
     """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
@@ -376,9 +372,9 @@ def _ends(rows: Rows, axis: int) -> list[Affine]:
 
 
 def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) -> Iterator[dict[int, Affine]]:
-    """Yield dictionaries from axes to index forms at which the periodic array ``stored`` has the same value as at
-    ``found``: first ``found`` itself, then ``found`` shifted by whole periods so that it is not below the lowest index
-    of the array.
+    """Yield other indices at which the periodic array ``stored`` has the same value as at ``found``, a dictionary from
+    axes to index forms: first ``found`` itself, then ``found`` shifted by whole periods to the first period of the
+    array.
 
     ``y[Mod(j + 1, n)]`` is ``y[p]`` for ``j = p - 1`` and for ``j = Mod(p - 1, n)``, which is never negative.
     """
@@ -403,8 +399,8 @@ def _with_whole_periods_added(stored: LoopArray, found: Mapping[int, Affine]) ->
 
 
 def _periods(node: Node, axis: int) -> list[Affine]:
-    """Return candidates for the period of `node` along the index `axis`: the divisors of its quotients and remainders,
-    numbers or sizes, and the least common multiple of the numbers among them.
+    """Return candidates for the period of `node` along the index `axis`: the divisors n in indices such as ``Mod(i,
+    n)`` or ``floor(i/n)``, and the least common multiple of those that are numbers.
     """
     found = compounds_in(form for part in reachable(node) for form in index_forms(part))
     divisors = dict.fromkeys(
@@ -417,8 +413,8 @@ def _periods(node: Node, axis: int) -> list[Affine]:
 
 
 def _with_positive_lead(form: Affine) -> Affine:
-    """Return a form equal to ``form`` in which no floor with a symbolic divisor begins with a negative term: ``-1 -
-    floor((p - 1)/n)`` replaces ``floor(-p/n)``.
+    """Return ``form`` with floors by symbolic divisors brought to a normal form, in which their first term is positive:
+    ``floor(-p/n)`` becomes ``-1 - floor((p - 1)/n)``.
     """
     for found in compounds_in([form]):
         if isinstance(found, SymbolicQuotient):

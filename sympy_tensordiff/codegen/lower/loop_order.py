@@ -27,8 +27,9 @@ UNROLLED = 8
 
 
 class Stride(NamedTuple):
-    """The memory cost of a loop if it is the innermost one: the number of cache lines that it reads in an iteration
-    (``lines``) and, to compare loops with equal numbers, how far its axes are from the last axis (``distance``).
+    """The memory cost of a loop if it is the innermost one: how much memory its iterations read, up to a cache line for
+    each read (``lines``), and, to compare loops with equal ``lines``, how far its axes are from the last axis of the
+    arrays (``distance``).
     """
 
     lines: int
@@ -43,11 +44,9 @@ def in_memory_order(
     context: EnclosingLoops,
     hints: Callable[[Affine], int],
 ) -> tuple[tuple[int, ...], Rows]:
-    """Return ``(variables, constraints)`` of a reduction with its loops in an order that reads memory contiguously, the
-    innermost last. Unchanged if no order is better.
-
-    It reduces `body` over `variables` in the range `rows`. ``context`` has the loops around it; ``hints(extent)`` is
-    the expected length of an axis.
+    """Return ``(variables, constraints)`` of the reduction of `body` over `variables` in the range `rows`, with its
+    loops in an order that reads memory contiguously, the innermost last. ``context`` has the loops around it;
+    ``hints(extent)`` is the expected length of an axis.
 
     Each variable is bounded by those before it.
 
@@ -146,16 +145,16 @@ def _is_plain(row: Constraint, variables: Sequence[int]) -> bool:
 
 
 def _extent(planner: Planner, v: int, context: EnclosingLoops) -> Affine:
-    """Return the number of values of the loop variable `v`, inside of the loops of `context`, as a form in the sizes;
-    `v` itself if that is unknown.
+    """Return the number of values of the loop variable `v`, inside of the loops of `context`, as a form in the sizes.
+    Return the form `v` if it is unknown.
     """
     found = planner.range(Affine.variable(v), context)
     return Affine.variable(v) if found is None else found[1] - found[0] + 1
 
 
 def _own_parts(graph: Graph, body: Node) -> list[Node]:
-    """Return the nodes that each iteration of a loop evaluates: those in its `body`. The insides of inner sums and
-    other binders are left out, unless these are unrolled.
+    """Return the nodes that each iteration of a loop with this `body` evaluates. Nodes inside of inner sums are left
+    out, unless the loops of these sums are unrolled.
     """
     found: dict[Node, None] = {body: None}
     stack = [body]
@@ -183,7 +182,9 @@ def _is_unrolled(graph: Graph, part: Node) -> bool:
 
 
 def _is_square(power: Node) -> bool:
-    """Return whether a power is one or two multiplications, which cost less than a read from another cache line."""
+    """Return whether the exponent of ``power`` is 2, 3 or 4, so that it takes at most two multiplications, which cost
+    less than a read from another cache line.
+    """
     exponent = power.args[1]
     return exponent.op == "const" and exponent.data in (2, 3, 4)
 

@@ -71,8 +71,8 @@ class Lowering(Matrices):
         return value
 
     def _compute(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Compute `node`, which has no stored result yet, in `block`, and return its scalar expression. It is a read if
-        an array of the values pays, else a name or formula.
+        """Add the code that computes `node`, whose value is not known yet, to `block`, and return its value as a scalar
+        expression: the read of an array of its values if storing them pays, else a name or formula.
         """
         # What an equation of indices guards is worth an array, not the zeros around it.
         stays = node.op in ("read", "compare", "and", "or", "not") or is_where_equal(node)
@@ -123,8 +123,8 @@ class Lowering(Matrices):
         return operation(node, args)
 
     def _stored_value(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return the read, in the code of ``block``, of an array that stores `node`, perhaps times a number; the array
-        is created if need be. None if storing `node` is not worthwhile.
+        """Return code that reads the value of `node` in ``block`` from an array, perhaps times a number. The array is
+        created if it does not exist. None if storing `node` is not worthwhile.
         """
         if (use := self.shifts.members.get(node)) is not None:
             shifted: scalars.Scalar | None = yield self._at_shift(use, block.context)
@@ -149,8 +149,9 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_multiple_stored(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether an array of the product `node`, which has a number as a factor, includes the number, so that
-        the loops of ``context`` do not multiply by it: nothing else reads the product without the number.
+        """Return whether an array for the product `node`, which has a number as a factor, should include the number,
+        which saves the multiplication in the loops of ``context``. It should unless other code needs the product
+        without the number.
         """
         number, core = self.graph.split_coefficient(node)
         if abs(number) == 1 or node.op != "mul" or not self._is_worth_hoisting(core, context):
@@ -158,8 +159,8 @@ class Lowering(Matrices):
         return not (self._uses[core] or self._uses_in_results[core] or core in self.stored)
 
     def _is_rounded_often(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether `node` is a read with a quotient or remainder in its index that the loops of `context` compute
-        repeatedly for the same entry, as ``x[(i + k) % n]``, which depends on ``i + k`` only.
+        """Return whether `node` is a read with a quotient or remainder in its index, such as ``x[(i + k) % n]``, that
+        the loops of `context` execute several times for the same entry: here, for all i and k with the same ``i + k``.
 
         A copy of the tensor with the axis ``i + k`` then saves divisions.
         """
@@ -180,23 +181,23 @@ class Lowering(Matrices):
         return self._over_standard_axes(node, context) in self.repeated
 
     def _over_standard_axes(self, node: Node, context: EnclosingLoops) -> Node:
-        """Return `node` with the indices of the loops in `context` renamed in a standard way, so that equal values in
-        different loops become equal nodes.
+        """Return `node` with the loop indices of `context` renamed to standard names, so that equal values in different
+        loops become the same node.
         """
         return self.planner.numbered(node, [v for v in context.variables if v in node.free])
 
     def _is_large_sum(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether `node`, inside of the loops of `context`, is a sum that is computed repeatedly, because an
-        array of its values might be larger than all arguments of the program.
+        """Return whether `node`, inside of the loops of `context`, is one of the sums that several loops compute and
+        whose array might be larger than all arguments of the program.
         """
         if node.op != "sum" or not self.large_sums:
             return False
         return self._over_standard_axes(node, context) in self.large_sums
 
     def _selected(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return the reduction `node`, which depends on an outer index q only through an integer entry ``r[q]``, as the
-        read ``s[r[q]]`` of a new array ``s`` of its values for each value of ``r``. None for other reductions, or if
-        the array does not pay.
+        """Return the read ``s[r[q]]`` in place of a reduction `node` that depends on an outer index q through the entry
+        ``r[q]`` of an integer array only. The new array ``s`` stores its value for each value of ``r[q]``. None for
+        other reductions, or if the array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
         if entry is None:
@@ -217,10 +218,9 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
-        """Return the code ``w[q]*s[r[q]]`` for the sum `node` with an equality test, such as ``Sum_i [r[i] ==
-        r[q]]*w[q]*v[i]``: a new array s has the sum, without the factors that do not depend on i, for each value of r.
-
-        None if all factors depend on i, or if s cannot be built.
+        """Return the code ``w[q]*s[r[q]]`` for a sum `node` over i such as ``Sum_i [r[i] == r[q]]*w[q]*v[i]``. The new
+        array s has ``Sum_i [r[i] == p]*v[i]`` for each value p of r. None if all factors depend on i, or if s cannot be
+        built.
         """
         variables, rows, body = self.graph.open(node)
         if node.op != "sum":
@@ -238,8 +238,8 @@ class Lowering(Matrices):
         return scalars.Operation("mul", (number, found))
 
     def _read(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return `node`, the read of a tensor entry, as a read of the tensor's array, which may be a new temporary, for
-        the code of ``block``. If the tensor has no array, return the formula of the entry.
+        """Return code for `node`, the read of a tensor entry, in ``block``: a read of the tensor's array, which may be
+        a new temporary, or the formula of the entry if the tensor is not stored.
         """
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
@@ -301,8 +301,8 @@ class Lowering(Matrices):
         return scalars.Operation("select", (test, *values))
 
     def _holds_nearly_everywhere(self, condition: Node, branch: Node) -> bool:
-        """Return whether `condition` is true at nearly all points, like ``i != j``. It is then cheaper to compute
-        `branch` at all points than to test the condition in each iteration. False if `branch` calls a user's function.
+        """Return whether `condition` is true at nearly all points, like ``i != j``, so that it is cheaper to compute
+        `branch` everywhere than to skip it by a test in each iteration. False if `branch` calls a user's function.
 
         Indices, and a computed number and 0, differ nearly everywhere. Entries of a mask may be 0 nearly everywhere, so
         that long sums stay conditional then.
@@ -332,8 +332,8 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: CodeBlock) -> bool:
-        """Whether `node`, in the code of `block`, must be computed under the condition of a branch: only this branch
-        uses it, and it calls a user function, or would need as many loops as the branch.
+        """Whether `node`, in the code of `block`, must be computed under the condition of a branch and not before it:
+        only this branch uses it, and it calls a user function, or would need as many loops as the branch.
         """
         around = next((one for one in block.outwards() if one.private is not None and node in one.private), None)
         if around is None:
@@ -344,8 +344,8 @@ class Lowering(Matrices):
         return is_common and self.planner.rank(node, block.context) >= block.context.dimension
 
     def _sums_first(self, node: Node, block: CodeBlock) -> Recursion[None]:
-        """Add the code of the sums among the terms of the addition `node` before `node` is computed in `block`, so that
-        sums over the same range share a loop nest. Each sum is added to the outermost block in which it is constant.
+        """Add code that computes the sums in the terms of the addition `node`, in loop nests that sums over the same
+        range share. Each sum is computed in the outermost block around `block` in which it is constant.
 
         With temporaries they share arrays instead: sums that depend on enclosing indices come first, others read them.
         """
@@ -375,8 +375,8 @@ class Lowering(Matrices):
                     yield self.value(part, block)
 
     def _with_common_functions(self, sums: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return those of `sums` that call the same costly function on the same arguments as another one of them, so
-        that one loop can compute them together, with one call.
+        """Return those of `sums`, all over the same range, that call a costly function which another one of them calls
+        with the same arguments: one loop can compute these sums together, with one call.
 
         All run over the same range, in the loops of ``context``.
 
@@ -393,8 +393,8 @@ class Lowering(Matrices):
         return [node for node, found in zip(sums, functions, strict=True) if any(counts[part] > 1 for part in found)]
 
     def _points(self, node: Node) -> tuple[Any, ...]:
-        """Return a hashable key of the index range of the sum `node`; ranges that differ only in the names of indices
-        have equal keys.
+        """Return a hashable key for the index range of the sum `node`. Sums over the same range, apart from the names
+        of indices, have equal keys.
         """
         own = self.graph.bound(node)
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
@@ -444,10 +444,8 @@ class Lowering(Matrices):
         return [Name(name) for name in names]
 
     def _record_chain(self, node: Node, summand: Node, context: EnclosingLoops) -> None:
-        """Record the factors by which the terms of the running sum `node` change from one entry to the next, such as
-        ``a`` in ``Sum_{j <= i} a**(i - j)*x[j]``, so that the scheduler can compute all entries in one pass.
-
-        ``summand`` is the body of the sum.
+        """Record the factors that depend on i in the ``summand`` of a running sum `node` such as ``Sum_{j <= i} a**(i -
+        j)*x[j]``, so that they are not stored in arrays: the scheduler updates the sum from one i to the next.
         """
         if not self._axes or context.variables != self._axes or len(self.graph.bound(node)) != 1:
             return
@@ -458,8 +456,8 @@ class Lowering(Matrices):
     def _additions(
         self, array: str, variables: Sequence[int], part: ScatterTerm, block: CodeBlock
     ) -> Recursion[tuple[loops.Statement, ...]]:
-        """Return the loops over `variables` that scatter the term `part` in the block ``block``: in each iteration, its
-        value is added to an entry of `array`, or replaces it by a maximum or minimum.
+        """Return the loops over `variables` that execute the scatter `part`, in ``block``: in each iteration, an entry
+        of `array` is updated, by an addition, maximum or minimum, with the value of `part`.
         """
         blocks = nested_blocks(variables, part.rows, block)
         innermost = CodeBlock(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
@@ -486,11 +484,9 @@ class Lowering(Matrices):
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: EnclosingLoops
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Split the reduction `op` of `body` over `variables` into two, as ``Sum_{i, j} body`` into ``Sum_i (Sum_j
-        body)``, if an array of the inner ones has fewer axes than loops around them. Return ``(variables, rows, body)``
-        of the outer reduction.
-
-        If there is no such split, these are the arguments.
+        """Split the reduction `op` of `body` over `variables`, such as ``Sum_{i, j} body``, into two, ``Sum_i (Sum_j
+        body)``, if the inner one depends on fewer integers than there are loops around it, so that an array can store
+        it. Return ``(variables, rows, body)`` of the outer reduction, or the arguments if there is no such split.
         """
         if not self.temporaries:
             return variables, rows, body
@@ -504,8 +500,8 @@ class Lowering(Matrices):
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        """Return ``(lower bounds, upper bounds)`` of the loop over the variable `v`, as the constraints `rows` imply.
-        Constraints that contain a variable in ``inner``, of a loop inside of it, are left out.
+        """Return ``(lower bounds, upper bounds)`` of the loop over the variable `v` according to the constraints
+        `rows`. Constraints that contain a variable in ``inner``, the variables of loops inside of it, are left out.
         """
         own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in bounds_with_divisors(v, own))
@@ -541,9 +537,10 @@ class Lowering(Matrices):
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     def _with_hoisted_products(self, node: Node, factors: Sequence[Node], context: EnclosingLoops) -> list[Node]:
-        """Return the `factors` of the product `node`, with those that depend on the same loop indices of ``context``
-        joined to one factor if it is worth storing as an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``. Factors without
-        an index go into a joined factor if it is still worth an array then: ``2*u[j]*v[j]``.
+        """Return the `factors` of the product `node`, with factors that depend on the same loop indices of ``context``
+        joined if their product is worth storing as an array: ``u[j]*v[j]`` in ``u[j]*v[j]*A[i, j]``.
+
+        Factors without an index go into a joined factor if it is still worth an array then: ``2*u[j]*v[j]``.
         """
         groups: dict[frozenset[int], list[Node]] = {}
         for factor in factors:
@@ -565,10 +562,9 @@ class Lowering(Matrices):
     def _divided_by_norms(
         self, powers: Sequence[Node], groups: Sequence[tuple[CodeBlock, list[Node]]], block: CodeBlock
     ) -> Recursion[scalars.Scalar]:
-        """Return code for a product of factors and negative `powers` of norms, such as ``x*n**-3``. It divides by one
-        norm after the other, since ``n**3`` may overflow or underflow.
-
-        `groups` has pairs of a block of code and the other factors that are computed there.
+        """Return code for a product with negative `powers` of norms, such as ``x*n**-3``, which divides by n three
+        times, since ``n**3`` may overflow or underflow. `groups` has pairs of a block of code and the other factors
+        that are computed there.
         """
         inner = [factor for home, group in groups if home is block for factor in group]
         outer = [(home, group) for home, group in groups if home is not block]
@@ -593,7 +589,9 @@ class Lowering(Matrices):
         return scalars.Operation("mul", tuple(factors))
 
     def _inverse(self, norm: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return a name for ``1/norm``, computed once and outside of loops where possible."""
+        """Return a name (or array read) with the value ``1/norm``, which is computed once, outside of loops where
+        possible.
+        """
         node = self.graph.pow(norm, self.graph.const(-1))
         value: scalars.Scalar = yield self.value(node, block)
         if not isinstance(value, Name | Load):
@@ -614,8 +612,8 @@ class Lowering(Matrices):
         return root(base, node.args[1].data)
 
     def _bessel(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar]:
-        """Return the modified Bessel function `node` of order 0 or 1 as polynomials. Scalars that occur in them many
-        times get names in ``block``.
+        """Return code for the call `node` of a modified Bessel function of order 0 or 1, by polynomials. Scalars that
+        occur in them several times are assigned to variables in ``block``.
         """
         argument: scalars.Scalar = yield self.value(node.args[1], block)
 
@@ -632,8 +630,8 @@ class Lowering(Matrices):
     # -------------------------------------------------------------- where values are computed
 
     def _outermost_block(self, node: Node, block: CodeBlock) -> CodeBlock:
-        """Return the outermost block around `block` in which `node` can be computed, since it depends on no loop
-        further inside (code motion).
+        """Return the outermost block around `block` in which `node` can be computed: the one inside of all loops on
+        whose indices `node` depends (loop-invariant code motion).
         """
         best = block
         while block.parent is not None and block.own.isdisjoint(node.free):

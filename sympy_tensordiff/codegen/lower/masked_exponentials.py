@@ -29,9 +29,9 @@ CLOSE_EXPONENTS = 32
 
 @dataclass(frozen=True)
 class CommonScale:
-    """A sum of exponentials ``exp(exponent)``, over ``variables`` in the range ``rows``, in which a term counts only if
-    ``condition`` holds. Terms are divided by ``exp(greatest)`` against overflow: ``greatest`` is the maximum of the
-    exponent over all terms, even those that do not count.
+    """A sum of ``exp(exponent)`` over ``variables`` in the range ``rows``, in which only the terms with a true
+    ``condition`` count. To avoid overflow, terms are divided by ``exp(greatest)``, where ``greatest`` is the maximum of
+    the exponents of all terms, whether they count or not.
     """
 
     variables: tuple[int, ...]
@@ -43,8 +43,8 @@ class CommonScale:
     """The condition that all exponents are close together; ``greatest`` is then a finite number."""
 
     def factor(self, graph: Graph, node: Node) -> Node | None:
-        """Return ``exp(node - m)``, where m is ``self.greatest``, the greatest exponent of a sum of exponentials.
-        Return None unless `node` is known to be one of the exponents of that sum.
+        """Return ``exp(node - greatest)``, the term of the sum with the exponent `node`, divided by
+        ``exp(self.greatest)``. None unless `node` is known to be one of the exponents of the sum.
         """
         own = [v for v in self.variables if v in self.exponent.free]
         place = instance(graph, self.exponent, own, node)
@@ -53,8 +53,8 @@ class CommonScale:
         return graph.call(sympy.exp, (graph.add((node, graph.neg(self.greatest))),))
 
     def selected(self, graph: Graph, term: Node, rest: Node) -> Node:
-        """Return ``exp(exponent - greatest)*rest`` where the select `term` chooses the exponent, and 0 where it chooses
-        its other branch. Subtracting the greatest exponent prevents overflow.
+        """Return the select ``exp(exponent - greatest)*rest if condition else 0``, a term of the sum that does not
+        overflow. The select `term` chooses the exponent by the same condition.
         """
         if rest.op == "select" and rest.args[0] is self.condition and graph.zero in rest.args:
             rest = next(part for part in rest.args[1:] if part is not graph.zero)
@@ -65,8 +65,8 @@ class CommonScale:
         )
 
     def _is_place(self, v: int, node: Node) -> bool:
-        """Return whether `v` is in its range wherever the exponent can be computed, because the exponent reads a tensor
-        at the index `v` and this range contains the whole axis. ``node`` is not used.
+        """Return whether the range of `v` contains a whole axis of a tensor that the exponent reads at the index `v`.
+        Any exponent of this form is then one of the sum. ``node`` is not used.
         """
         own = [row for row in self.rows if v in row.form.atoms()]
         for read in reachable(self.exponent):
@@ -88,9 +88,9 @@ def common_scale(
     term: Node,
     finite: Callable[[Graph, Node], Node],
 ) -> CommonScale | None:
-    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, if `term` is an
-    exponent where a condition holds, and a very negative number elsewhere. None for other terms. `finite` replaces an
-    infinite maximum by 0.
+    """Return the `CommonScale` of the sum of ``exp(term)`` over `variables` in the range `rows`, if `term` is a select
+    ``exponent if condition else c`` with a constant c (a very negative number). None for other terms. The function
+    `finite` replaces an infinite maximum by 0.
 
     Also None unless the condition depends on an outer index on which the exponent does not depend.
     """
@@ -134,8 +134,8 @@ class ScaleChoices:
         return node
 
     def sum(self, node: Node, variables: Sequence[int], body: Node) -> Node:
-        """Return a sum like `node`, over ``variables``, of another ``body``. If the body contains a select made by
-        `choice`, whose condition does not depend on ``variables``, return a select between two sums.
+        """Return the sum `node` over ``variables`` with ``body`` in place of its summand. If ``body`` contains a select
+        made by `choice`, with a condition that does not depend on ``variables``, return a select between two sums.
         """
         graph = self.graph
         inside = next((part for part in breadth_first(body, outside_of_binders) if part in self.found), None)
@@ -164,9 +164,8 @@ class ScaleChoices:
         return done[node]
 
     def _factored(self, body: Node, variables: Sequence[int]) -> tuple[list[Node], Node]:
-        """Return ``(factors, rest)``, whose product is `body`. The ``factors`` are exponentials ``exp(u - maximum)``,
-        scaled by the maximum of all exponents, that do not depend on ``variables``. They are also taken out of selects
-        between a value and 0.
+        """Return ``(factors, rest)``, whose product is `body`. The ``factors`` are the scaled exponentials ``exp(u -
+        maximum)`` in `body` that do not depend on ``variables``, also from inside selects between a value and 0.
         """
         graph = self.graph
         if body.op == "select" and graph.zero in body.args[1:]:

@@ -83,8 +83,8 @@ class _Materialising:
         return None if self.small_in_loops and is_small_batch(node) else array_operands(node)
 
     def repeated_operands(self, node: Node) -> set[Node]:
-        """Return the costly operands of the product of tensors `node` whose entries serve several entries of `node`:
-        `record_use` stores them in arrays.
+        """Return the operands of the product of tensors `node` that are costly, and each entry of which is used for
+        several entries of `node`, so that they are worth arrays.
         """
         if node.op != "ein":
             return set()
@@ -122,8 +122,8 @@ class _Materialising:
                 self.record_use(arg, node, user, _repeats(node, arg))
 
     def record_use(self, node: Node, by: Node, user: Node | None, repeated: bool) -> None:
-        """Record that the node ``by`` uses `node` in the loop nest that fills the array `user`. If a second loop nest
-        uses it, or one nest several times per entry (``repeated``), a costly `node` is stored in an array.
+        """Record that the node ``by`` uses `node` in the loop nest that fills the array `user`. Store `node` in an
+        array if it is costly and used by a second loop nest, or several times per entry in one (``repeated``).
         """
         if node in self.arrays:
             return
@@ -183,7 +183,7 @@ def is_slice(graph: Graph, tensor: Node) -> bool:
 
 
 def _repeats(node: Node, arg: Node) -> bool:
-    """Whether one entry of `arg` is used for several entries of `node`, as by broadcasting."""
+    """Whether one entry of `arg`, an argument of `node`, is used for several entries of `node`, as in broadcasting."""
     if node.op in BINDERS:
         return all(v >= 0 for v in arg.free)
     if node.op == "read":
@@ -214,8 +214,8 @@ def is_product(node: Node) -> bool:
 
 
 def is_small_batch(node: Node) -> bool:
-    """Return whether `node` is a batch of products of small matrices, which loops compute faster than one call of a
-    library for each: a product of two tensors whose extents except for the batch axes are numbers.
+    """Return whether `node` is a batch of products of small matrices, which loops compute faster than one library call
+    for each. The lengths of all axes but the batch axes must be numbers, with a small product.
 
     Products with inverses or cofactors are not: they become calls of other kinds.
     """
@@ -249,10 +249,8 @@ def solved_place(node: Node) -> int | None:
 
 def cofactor_tangent_labels(node: Node) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
     """Return ``(position, summed, others)`` if `node` is the product of a matrix X and the second-order cofactors of a
-    matrix, which is the derivative of its cofactors in the direction X; else None.
-
-    They are the position of X among the operands, the two labels of the cofactors that are summed with X, and their two
-    other labels.
+    matrix A, the derivative of the cofactors of A in the direction X; else None. ``position`` is that of X among the
+    operands, ``summed`` are the labels that are summed over, and ``others`` those of the result.
     """
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
@@ -313,9 +311,9 @@ def is_positive(graph: Graph, matrix: Node) -> bool:
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:
-    """Return the nodes that the library call for `node` reads, or None if no library computes `node`: its arguments,
-    but the matrix ``A`` in place of ``inv(A)`` in a product that is computed by solving, and the matrix of a
-    determinant.
+    """Return the nodes whose arrays the library call for `node` reads; None if no library computes `node`. These are
+    its arguments, except for products ``inv(A)*B``, computed by solving, which read A and B, and determinants, which
+    read their matrix.
     """
     if node.op in ("inv", "cof", "lse", "scan"):
         return node.args
@@ -353,9 +351,9 @@ def uses(*bodies: Node) -> Counter[Node]:
 
 
 def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
-    """Return the largest proper subexpressions of `node` that are worth storing since they are also used elsewhere:
-    scalar sums or functions of sums whose free indices are all in `known`. ``totals`` counts the uses in the kernel and
-    in all results.
+    """Return the largest proper subexpressions of `node` that are worth storing because they are also used outside of
+    it: scalar sums, or functions of sums, whose free indices are all in `known`. ``totals`` counts the uses of nodes in
+    the kernel and in all results.
 
     What only one branch of a choice needs is left there, and so is what calls a function of the user's.
     """
@@ -381,8 +379,8 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
 
 
 def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
-    """Return the nodes below `node` that are also used outside of `node`, and all nodes below them. Each counter in
-    ``totals`` has the numbers of uses of nodes in a larger expression that contains `node`.
+    """Return the nodes below `node` that are also used outside of it, and all nodes below those. Each counter in
+    ``totals`` maps nodes to their numbers of uses in a larger expression that contains `node`.
     """
     here = uses(node)
     found = {part for part in here if any(total[part] > here[part] for total in totals)}
@@ -412,8 +410,8 @@ LARGEST_TABLE = 2**20
 
 
 def is_table(candidate: StorageCandidate, arguments: Container[Node]) -> bool:
-    """Return whether the values of `candidate` form a constant table: they are few and depend on no argument and no
-    size, so that they are the same in all calls.
+    """Return whether an array of the values of `candidate` is a constant table: it is not large, and its entries depend
+    on no argument and no size, so that they are the same in all calls. `arguments` are nodes that count as arguments.
     """
     if not candidate.node.free <= frozenset(candidate.axes):
         return False

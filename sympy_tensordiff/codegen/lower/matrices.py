@@ -58,7 +58,7 @@ Chosen = tuple[Matrix, Matrix, Ranges, Split]
 
 
 class Matrices(Storage):
-    """A `Storage`, with the same parameters, that finds sums that are matrix products, and has them computed by library
+    """A `Storage`, with the same parameters, that also finds matrix products in sums, and computes them by library
     calls.
     """
 
@@ -66,9 +66,9 @@ class Matrices(Storage):
     """Whether the backend has products over trapezoids."""
 
     def _as_product(self, node: Node, context: EnclosingLoops) -> Recursion[Node | None]:
-        """Return the sum `node` in terms of matrix products: reads of arrays that library calls fill, summed over the
-        remaining indices. None if `node` contains no matrix product, or if plain loops are as fast. `context` has the
-        loops around it.
+        """Add library calls for the matrix products in the sum `node`, which is inside of the loops of `context`, and
+        return `node` with reads of their results. None if `node` contains no matrix product, or if plain loops are as
+        fast.
         """
         is_product = node.args[0].op == "mul" or _is_without_diagonal(node.args[0])
         if not self.library or not (is_product or node.args[0].op == "add") or self._is_excluded(node):
@@ -87,11 +87,9 @@ class Matrices(Storage):
         return self.graph.add(terms) if terms else None
 
     def _distributed(self, node: Node, context: EnclosingLoops) -> list[tuple[Number, Chosen]]:
-        """Split a sum `node` of several products, such as ``x[i, k]*y[k, j] + u[i, k]*v[k, j]`` over k, into one matrix
-        product for each term: return pairs ``(coefficient, plan of the matrix product)``. [] if a term is not a matrix
-        product.
-
-        `context` has the loops around the sum.
+        """Split a sum `node` of several products, such as ``Sum_k (x[i, k]*y[k, j] + u[i, k]*v[k, j])``, into one
+        matrix product for each term. Return pairs ``(coefficient, plan of the matrix product)``; [] if a term is not a
+        matrix product. `context` has the loops around the sum.
 
         Only sums of products become several: their rounding errors are those of the products, while a difference of
         two entries may be exact.
@@ -118,8 +116,8 @@ class Matrices(Storage):
         return found
 
     def _adds_products(self, node: Node, variables: Sequence[int]) -> bool:
-        """Return whether `node` is a sum of products, up to numbers, such as ``a*b - 2*c*d``, and depends on one of the
-        summation ``variables``. A sum over these may then be split into one sum for each product.
+        """Return whether `node` is an addition of products, such as ``a*b - 2*c*d``, and depends on one of the
+        summation ``variables``, so that the sum over these can be split into one sum for each product.
         """
         return (
             node.op == "add"
@@ -128,8 +126,8 @@ class Matrices(Storage):
         )
 
     def _splits(self, node: Node, context: EnclosingLoops) -> Iterator[Split]:
-        """Yield descriptions (`Split`) of the ways to compute the sum `node` by a matrix product: which factors and
-        summed indices belong to the product. The result of the product is then summed over the remaining indices.
+        """Yield the ways to compute the sum `node`, inside of the loops of `context`, by a matrix product and loops
+        around it. Each `Split` says which factors and summed indices belong to the matrix product.
         """
         terms = Terms(*self.graph.open(node))
         slant = TriangularBound.of(terms, context.variables) if self.trapezoids else None
@@ -138,8 +136,8 @@ class Matrices(Storage):
         yield from self._split_sum(terms, context, slant) if slant is not None else ()
 
     def _is_excluded(self, node: Node) -> bool:
-        """Return whether `node` reads entries at indices from an integer array, or calls a user function. Such a `node`
-        must not be computed for a whole matrix, only at the entries that are needed.
+        """Return whether `node` must not be computed for a whole matrix, only at the entries that are needed, because
+        it reads at indices from an integer array or calls a user function.
         """
         if self.graph.integers and any(data_entries(index_forms(part)) for part in reachable(node)):
             return True
@@ -162,8 +160,8 @@ class Matrices(Storage):
         return Terms((*outer.variables, *inner.variables), (*outer.rows, *inner.rows), body)
 
     def _stored_at(self, node: Node, context: EnclosingLoops) -> tuple[Affine, ...] | None:
-        """Return the index at which an existing array stores the value of `node` in the loops of `context`; None if no
-        array stores it. The array itself is not returned.
+        """Return the index at which an existing array has the value of `node` in the loops of `context`, or None if no
+        array stores it. Callers need only the index, not the array.
         """
         candidate = self.planner.candidate(node, context) if node in self._structures else None
         stored = None if candidate is None else self._array_containing(candidate)
@@ -172,10 +170,9 @@ class Matrices(Storage):
     def _split_sum(
         self, terms: Terms | None, context: EnclosingLoops, slant: TriangularBound | None = None
     ) -> Iterator[Split]:
-        """Yield a plan, if there is one, to compute the sum `terms` in the loops of ``context`` by matrix products over
-        the variables whose ranges depend on no other index. Loops run over the other variables.
-
-        One bound `slant`, such as ``j <= i``, may make the products triangular.
+        """Yield the plan, if there is one, that computes the sum `terms`, inside of the loops of ``context``, by a
+        matrix product over the variables whose ranges depend on no other index, and loops over the others. The bound
+        `slant`, such as ``j <= i``, if given, makes the product triangular.
         """
         if terms is None:
             return
@@ -213,9 +210,8 @@ class Matrices(Storage):
         )
 
     def _factors(self, body: Node) -> list[Node]:
-        """Return the factors of `body`, a product. In a product under a condition ``i != j``, those that depend on both
-        i and j become one factor that is 0 on the diagonal; the others, which are also needed off the diagonal, are
-        left as they are.
+        """Return the factors of the product `body`. If it is under a condition ``i != j``, the factors that depend on
+        both i and j are joined to one factor, which is 0 on the diagonal; the condition is dropped for the others.
         """
         graph = self.graph
         if not _is_without_diagonal(body):
@@ -234,9 +230,9 @@ class Matrices(Storage):
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
     def _chosen(self, split: Split) -> Chosen | None:
-        """Return ``(left, right, ranges, split)``, the cheapest matrix product that computes the sum `split`: the two
-        matrices into which its factors are grouped, the range of each of their labels, and the sum. None if loops are
-        cheaper, or there are too many factors.
+        """Return the cheapest matrix product for the sum `split`, as ``(left, right, ranges, split)``: its factors
+        grouped into two matrices, the range of each label, and the plan. None if loops are cheaper, or there are too
+        many factors.
 
         Among equals one of two factors in a sum of the others comes first: other sums may need it.
         """
@@ -267,8 +263,8 @@ class Matrices(Storage):
         return None if best is None else best[1]
 
     def _count_contiguous_reads(self, first: Matrix, second: Matrix, split: Split) -> int:
-        """Return how many reads in ``first`` and ``second``, the factors of the matrix product `split`, have a summed
-        variable in the last index, so that the sum runs over contiguous memory.
+        """Return how many reads in the operands ``first`` and ``second`` of the matrix product `split` have a summed
+        variable in their last index, so that the sum runs over contiguous memory.
 
         Between products of equal cost, more is better.
         """
@@ -276,8 +272,8 @@ class Matrices(Storage):
         return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
-        """Return the product of `factors` as a `Matrix` with labels. The labels are the index forms in the factors,
-        such as ``i + 1``; summed variables of `split` are separate labels.
+        """Return the product of `factors` as a `Matrix`, whose labels are the index forms in the factors, such as ``i +
+        1``. Summed variables of the plan `split` are separate labels.
         """
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
 
@@ -312,10 +308,9 @@ class Matrices(Storage):
         return ranges if is_long and slant.row in (*first, *second) else None
 
     def _with_clamped_length(self, low: Affine, high: Affine, *, creates: bool) -> tuple[Affine, Affine]:
-        """Return the range from `low` to `high` with an end that makes its length the size ``max(high - low + 1, 0)``.
-        Unchanged if the length is never negative.
-
-        Unchanged, too, if no array has needed this size so far, unless it ``creates`` one.
+        """Return the range from `low` to `high`, with the end changed to ``low + size - 1`` if its length may be
+        negative, where ``size`` is the computed size ``max(high - low + 1, 0)``. If the program has no such size yet,
+        it is added with ``creates``; without, the range is returned unchanged.
         """
         extent = high - low + 1
         if is_implied(Constraint("ge", extent), self.facts):
@@ -324,8 +319,8 @@ class Matrices(Storage):
         return (low, high) if size is None else (low, low + size - 1)
 
     def _range(self, label: Affine, split: Split) -> tuple[Affine, Affine] | None:
-        """Return the lowest and highest value of an index `label`, such as ``i + k``, in the loops of `split`; None if
-        unknown.
+        """Return the lowest and highest value of the index form `label`, such as ``i + k``, in the loops of `split`;
+        None if they are unknown.
         """
         if split.slant is None:
             return self.planner.range(label, split.context)
@@ -345,8 +340,8 @@ class Matrices(Storage):
         return total
 
     def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
-        """Return the cost of the product of the matrices ``first`` and ``second`` in the plan `split`: its sizes, and
-        the number of entries copied to make the operands. ``ranges`` has the range of each label.
+        """Return the data for the cost of the product of the matrices ``first`` and ``second`` in the plan `split`: its
+        lengths, and how many entries are copied to build the operands. ``ranges`` has the range of each label.
         """
         roles = split.roles(first, second)
         batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
@@ -378,9 +373,8 @@ class Matrices(Storage):
 
     def _product_of(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> Recursion[Node | None]:
         """Add a step that multiplies the matrices ``first`` and ``second``, and return the node that reads the product.
-        None if an operand cannot be stored in an array.
-
-        ``ranges`` has the range of each label, ``split`` says which labels are rows, columns or summed over.
+        ``ranges`` has the range of each label, ``split`` says which labels are rows, columns or summed over. None if an
+        operand cannot be stored in an array.
         """
         first, second = self._in_order(first, second, split)
         if split.slant is None:  # a window may be longer than the axis along which it moves
@@ -419,8 +413,8 @@ class Matrices(Storage):
         return self.graph.read(tensor, [labels[n] - ranges[labels[n]][0] for n in axes])
 
     def _in_order(self, first: Matrix, second: Matrix, split: Split) -> tuple[Matrix, Matrix]:
-        """Return ``(left, right)``, the operands ``first`` and ``second`` of a matrix product, ordered so that the
-        innermost enclosing loop index is the last axis of the product. ``split`` describes the product.
+        """Return the operands ``first`` and ``second`` of the matrix product `split` in the order ``(left, right)`` for
+        which the index of the innermost enclosing loop is the last axis of the product.
 
         A product with a slanted bound has the matrix with the row label of the bound on the left.
         """
@@ -444,10 +438,8 @@ class Matrices(Storage):
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> Recursion[tuple[str, tuple[Affine, ...]] | None]:
         """Return ``(name, labels)`` of an array with the entries of `matrix`, an operand of a product in the plan
-        ``split``; create the array if necessary. None if it cannot be stored.
-
-        `roles` has three lists of labels: those in both operands and the result, those in `matrix` only, and summed
-        ones; ``ranges`` has their ranges.
+        ``split``; create the array if necessary. `roles` are its batch labels, own labels and summed labels, ``ranges``
+        their ranges. None if it cannot be stored.
         """
         own_summed = split.own_summed(matrix, roles[2])
         if self._is_whole(matrix, ranges) and not own_summed:
@@ -481,9 +473,8 @@ class Matrices(Storage):
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
         """Return the formula of an entry of `matrix`, an operand of a product in the plan ``split``: the product of its
-        factors, summed over the summed labels that the other operand does not have.
-
-        `roles` has three lists of labels: batch labels, labels of `matrix` and the result only, and summed labels.
+        factors, summed over the summed labels that the other operand does not have. `roles` are its batch labels, own
+        labels and summed labels.
         """
         own_summed = split.own_summed(matrix, roles[2])
         node = self.graph.mul(matrix.factors)
@@ -493,11 +484,8 @@ class Matrices(Storage):
     def _orders(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> list[tuple[Affine, ...]]:
-        """Return the orders of axes in which an array may store the operand `matrix` of a library call, the best one
-        first.
-
-        `roles` are three groups of labels: batch labels, those of `matrix` only, and the summed ones. `ranges` maps
-        labels to their lowest and highest values.
+        """Return the orders of axes in which an array may store the operand `matrix` of a matrix product, the best one
+        first. `roles` are its batch labels, own labels and summed labels, `ranges` their lowest and highest values.
         """
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
@@ -512,8 +500,8 @@ class Matrices(Storage):
         return orders
 
     def _count_reads_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
-        """Return how many reads in the factors of `matrix`, an operand in the plan ``split``, are contiguous along the
-        index `label`, but not along ``other``: `label` is in the last index and ``other`` in an earlier one.
+        """Return how many reads in the factors of `matrix`, an operand in the plan ``split``, are contiguous along
+        `label` rather than along ``other``: they have `label` in their last index and ``other`` in an earlier one.
         """
         found: list[tuple[Affine, ...]] = []
         stack = list(matrix.factors)
@@ -533,11 +521,9 @@ class Matrices(Storage):
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
     ) -> tuple[str, tuple[Affine, ...]] | None:
-        """Return ``(name, labels)`` of an array that already stores `matrix`, an operand of the matrix product
-        ``split``; None if there is none.
-
-        `roles` has three lists of the product's labels: batch labels, those of `matrix` and the result only, and summed
-        ones; ``ranges`` has their ranges.
+        """Return ``(name, labels)`` of an existing array that stores `matrix`, an operand of the matrix product
+        ``split``; None if there is none. `roles` are its batch labels, own labels and summed labels, ``ranges`` their
+        ranges.
         """
         node = self._matrix_entry(matrix, roles, split)
         for order in self._orders(matrix, roles, ranges, split):
@@ -559,9 +545,8 @@ class Matrices(Storage):
         return found[0].array if found is not None and not found[1] else None
 
     def _remaining_sum(self, product: Node, ranges: Ranges, split: Split) -> Node:
-        """Return the complete sum of `split`, given the entry ``product`` of its matrix product: multiply it by the
-        factors that are not in the matrix product, and sum it over the remaining variables. ``ranges`` maps variables
-        to the ends of their loops.
+        """Return the sum that `split` plans as a node, given the node ``product`` that reads its matrix product: it is
+        multiplied by the other factors, and summed over the other variables. ``ranges`` has the range of each label.
 
         For a triangular sum, the terms near the diagonal that the matrix product lacks are added.
         """
@@ -578,7 +563,9 @@ class Matrices(Storage):
 
 
 def _is_without_diagonal(node: Node) -> bool:
-    """Whether `node` is a product under the only condition ``i != j``, with two indices i and j that may be shifted."""
+    """Whether `node` is a product under a single condition like ``i != j`` or ``i != j + 1``, with two indices i and j
+    on which it depends.
+    """
     if not is_index_choice(node) or node.args[1].op != "mul":
         return False
     forms = unequal_forms(node.args[0])

@@ -26,8 +26,8 @@ from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bo
 
 @dataclass(frozen=True)
 class EnclosingLoops:
-    """The place of an expression in the loops of a kernel: the axes and loop variables around it, outermost first, and
-    the constraints that hold there.
+    """The loops of a kernel that enclose an expression: their variables (axes and loop variables), outermost first, and
+    the constraints ``rows`` that hold inside.
     """
 
     variables: tuple[int, ...]
@@ -50,8 +50,8 @@ class EnclosingLoops:
 
 @dataclass(frozen=True)
 class StorageCandidate:
-    """A value that an array could store: the expression ``node`` in the variables ``axes``. Each of these stands for an
-    index form of the loops, such as ``i + k``, and has lower and upper bounds.
+    """A value that an array could store: the expression ``node`` in the variables ``axes``, one for each axis of the
+    array. Each stands for an index form of the loops in ``forms``, such as ``i + k``, and has lower and upper bounds.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
     ``lows`` and ``highs`` bound each axis over the sizes.
@@ -66,14 +66,14 @@ class StorageCandidate:
 
     @property
     def axis_count(self) -> int:
-        """The number of axes of the stored array, one less if an index such as ``floor(i/2)`` makes the array shorter
-        than the loops. It is compared with the number of loops around the value.
+        """The number of axes of the array, to compare with the number of loops around the value. An array that is
+        shorter than the loops, because an axis is an index such as ``floor(i/2)``, counts as one axis less.
         """
         return len(self.axes) - any(form.compounds() for form in self.forms)
 
     def order(self, context: EnclosingLoops) -> tuple[int, ...]:
-        """Return the order of the array's axes that is contiguous in the loops of `context`: the axis that the
-        innermost loop runs along comes last.
+        """Return the order of the array's axes, as a permutation, that is contiguous in the loops of `context`: axes
+        whose indices contain variables of inner loops come last.
         """
         depth = {v: n for n, v in enumerate(context.variables)}
         return tuple(
@@ -100,8 +100,8 @@ class Stored:
 
 
 class Planner:
-    """Analyses on which integers the value of an expression in loops depends, such as ``i + k`` for ``x[i + k]**2``,
-    and the ranges of these integers. They can become the axes of an array that stores the values.
+    """Finds the integers on which the value of an expression in loops depends, such as ``i + k`` for ``x[i + k]**2``,
+    and their ranges. These integers can become the axes of an array that stores the values.
     """
 
     def __init__(self, graph: Graph, facts: Rows) -> None:
@@ -123,9 +123,9 @@ class Planner:
         return len(independent(dict.fromkeys(vector for vector in vectors if any(vector))))
 
     def candidate(self, node: Node, context: EnclosingLoops, rounded: bool = False) -> StorageCandidate | None:
-        """Return `node`, in the loops of ``context``, as a function of as few integers as possible, so that an array
-        with these as axes can store its values. None if one of them has no bounds; only with ``rounded`` may the bounds
-        contain quotients.
+        """Return a description of an array that stores the values of `node` in the loops of ``context``, with as few
+        axes as possible: one axis ``i + k`` for ``x[i + k]**2``. None if an axis has no bounds. With ``rounded``, the
+        bounds may contain quotients.
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
@@ -157,8 +157,9 @@ class Planner:
     def _domain(
         self, forms: Sequence[Affine], axes: Sequence[int], context: EnclosingLoops, rounded: bool
     ) -> Domain | None:
-        """Return ``(constraints, lower bounds, upper bounds)`` of the new variables `axes`, which stand for `forms` in
-        the loops of `context`; None if one of them has no bounds. With ``rounded``, the bounds may contain quotients.
+        """Return ``(constraints, lower bounds, upper bounds)`` of the new variables `axes`, which stand for the index
+        forms `forms` in the loops of `context`. None if an axis has no bounds; with ``rounded``, bounds may contain
+        quotients.
         """
         rows = self._needed(forms, axes, context)
         if rows is None:
@@ -173,8 +174,9 @@ class Planner:
         return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
-        """Return the ways to store `node` in an array, inside of the loops of `context`: with quotients such as ``i //
-        2`` as axes, if that takes no more axes, and then with ordinary index forms; [] if an index has no bounds.
+        """Return descriptions of the arrays that could store the values of `node` in the loops of `context`: first one
+        with quotients such as ``i // 2`` as axes, unless it has more axes, then one with ordinary index forms. [] if an
+        index has no bounds.
         """
         plain = self.candidate(node, context)
         if plain is None or not (found := self.quotients(node, context)):
@@ -199,9 +201,10 @@ class Planner:
         return sorted(part for part in own if not part.atoms().isdisjoint(context.variables))
 
     def labels(self, node: Node, context: EnclosingLoops, units: Collection[int]) -> tuple[Affine, ...]:
-        """Return linearly independent index forms, such as ``i + k``: all indices in `node` are integer combinations of
-        these. An index that contains a variable in `units` is split into single variables. ``context`` has the loops
-        around `node`.
+        """Return linearly independent index forms, such as ``i + k``, of which all indices in `node` are integer
+        combinations. Variables in `units` are forms of their own. ``context`` has the loops around `node`.
+
+        An index that contains a variable in `units` is split into single variables.
         """
         used = [v for v in context.variables if v in node.free]
         unit = _units(len(used))
@@ -218,11 +221,9 @@ class Planner:
     def candidate_over(
         self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: EnclosingLoops
     ) -> StorageCandidate | None:
-        """Return a description of an array that stores the values of `node` as a function of the index forms
-        ``labels``, one for each axis. None if `node` is not a function of these forms, or if the loops in `context` are
-        empty.
-
-        ``ranges[n]`` is ``(lowest, highest)`` of the form ``labels[n]``.
+        """Return a description of an array that stores the values of `node` in the loops of `context`, with the index
+        forms ``labels`` as axes; ``ranges`` has the lowest and highest value of each. None if `node` is not a function
+        of these forms, or if the loops are empty.
         """
         used = [v for v in context.variables if v in node.free]
         basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
@@ -234,8 +235,8 @@ class Planner:
         return StorageCandidate(self._over_axes(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
 
     def range(self, label: Affine, context: EnclosingLoops) -> tuple[Affine, Affine] | None:
-        """Return the lowest and the highest value of `label` in the loops of `context`, as forms in the sizes; None if
-        one is not a single form.
+        """Return the lowest and the highest value of the index form `label` in the loops of `context`, as forms in the
+        sizes. None if one of them is unknown, or a maximum or minimum of several forms.
         """
         (renamed,), loops = self._renamed([label], context)
         if (renamed, loops) not in self._ranges:
@@ -253,8 +254,8 @@ class Planner:
         return prod(hints(found[1] - found[0] + 1) for found in ranges if found is not None)
 
     def numbered(self, node: Node, variables: Sequence[int]) -> Node:
-        """Return `node` with `variables` renamed to standard names, in their order of occurrence. So expressions that
-        differ only in these names become equal.
+        """Return `node` with `variables` renamed to standard names, in their order of occurrence, so that expressions
+        that differ only in these names become the same node.
         """
         key = node, tuple(variables)
         if key not in self._numbered_nodes:
@@ -296,8 +297,9 @@ class Planner:
         return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: EnclosingLoops) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
-        """Return ``(forms, combinations)``: independent index forms from which all indices in `node` are integer
-        combinations, and a dictionary that writes each loop variable of `context` as a combination of these forms.
+        """Return ``(forms, combinations)``: independent index forms of which all indices in `node` are integer
+        combinations, and a dictionary from each loop variable in `node` to its coefficients on these forms, by which it
+        can be replaced.
         """
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
@@ -314,8 +316,8 @@ class Planner:
         return forms, dict(zip(used, inverse, strict=True))
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: EnclosingLoops) -> Rows | None:
-        """Return the constraints on the new variables `axes`, which are equal to the index forms ``forms``, that follow
-        from the loops of `context`, with the loop variables eliminated. None if they cannot hold.
+        """Return the constraints on the new variables `axes`, which stand for the index forms ``forms``, that the loops
+        of `context` imply. Loop variables are eliminated. None if the constraints cannot hold.
         """
         rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
@@ -325,8 +327,8 @@ class Planner:
     def box(
         self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
     ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Return ``(lower bounds, upper bounds)`` of `axis` that follow from the constraints `rows`, as forms in the
-        sizes only: the variables `others` are eliminated. Bounds with quotients are included only if ``rounded``.
+        """Return ``(lower bounds, upper bounds)`` of the variable `axis` that the constraints `rows` imply, as forms in
+        the sizes. The variables `others` are eliminated. Bounds with quotients are included only if ``rounded``.
         """
         projected = project(rows, others, self.facts)
         lows, highs = [], []
@@ -348,8 +350,9 @@ class Planner:
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
-    """Return the distinct coefficient vectors, over the variables `used`, of all index forms below `node`. Their first
-    nonzero coefficient is made positive unless ``signed``.
+    """Return the coefficients on the variables `used` of each index form below `node`, as vectors: ``(1, -2)`` for ``i
+    - 2*k + 3`` and ``used = (i, k)``. Unless ``signed``, their signs are changed so that the first nonzero coefficient
+    is positive.
 
     Their order does not change when indices are renamed, so that equal parts get equal axes. The forms that tests
     compare with 0 come last, as their signs say nothing and no entry is read at them.
@@ -381,8 +384,8 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 
 
 def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """Sort the vectors in `basis`, coefficients of index forms in the variables `used`, by the first read in `node`
-    that has this form as an index; reads with the most variables come first.
+    """Sort `basis`, vectors with the coefficients of index forms on the variables `used`, by the reads in `node` that
+    have these forms as indices: forms in reads with the most variables come first.
 
     The result does not depend on the order of terms in an addition.
     """
@@ -395,7 +398,7 @@ def _in_order_of_reads(basis: list[tuple[int, ...]], node: Node, used: Sequence[
 
 
 def _direction(vector: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the integers `vector` divided by their greatest common divisor."""
+    """Return the integer `vector` divided by the greatest common divisor of its entries."""
     return tuple([c // gcd(*vector) for c in vector])
 
 
@@ -453,8 +456,9 @@ def is_rounded(node: Node, variables: frozenset[int]) -> bool:
 
 
 def _as_bound(form: Affine) -> Affine:
-    """Return ``form`` or ``-form``, whichever has a negative coefficient of its only bound variable: ``p - k`` for
-    ``k - p`` with k bound. The two bounds of k then compare equal. Forms with several bound variables are unchanged.
+    """Return ``form`` if the coefficient of its only bound variable is negative, else ``-form``: ``p - k`` for ``k -
+    p`` with k bound. Lower and upper bounds of k thus get equal forms. Forms with several bound variables are
+    unchanged.
     """
     coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
     return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form
@@ -463,8 +467,9 @@ def _as_bound(form: Affine) -> Affine:
 def _integer_inverse(
     basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
 ) -> list[tuple[int, ...]] | None:
-    """Return an integer right inverse L of the matrix `basis`: ``basis @ L`` is the identity, and L has ``width`` rows.
-    None if there is none, or if one of `vectors` is not an integer combination of the rows of `basis`.
+    """Return an integer right inverse of the matrix `basis`, which has ``width`` columns: a matrix L for which ``basis
+    @ L`` is the identity. None if there is none, or if one of `vectors` is not an integer combination of the rows of
+    `basis`.
     """
     solution = smith.solve(basis, width)
     if solution.congruences or solution.equations:

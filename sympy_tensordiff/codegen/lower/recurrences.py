@@ -20,8 +20,9 @@ Build = Callable[[Sequence[Any], tuple[Any, ...]], Program]
 
 
 def recurrence(nodes: Sequence[Node], names: Sequence[str], operands: Mapping[Node, str], build: Build) -> Recurrence:
-    """Return the step that computes one or several results of a scan in a loop over time. `names` are the arrays of the
-    scans `nodes`, `operands` the arrays of what they read; ``build`` makes the program of one time step.
+    """Return the step that computes the results of a scan, `nodes`, in one loop over time. `names` are the arrays for
+    these results, `operands` maps the nodes that the scan reads to their arrays; ``build`` makes the program of one
+    time step.
 
     Raise `ArgumentError` if the number of steps is 0.
     """
@@ -73,8 +74,8 @@ def over_forms(step: Recurrence, form: Callable[[Affine], Affine]) -> Recurrence
 
 
 def ranges_of_data(arguments: Sequence[Argument], steps: Sequence[Recurrence]) -> tuple[Argument, ...]:
-    """Return `arguments` with the range of valid entries recorded for each index array that the recurrences `steps`
-    read. Raise `UnsupportedError` if two uses of an array need different ranges.
+    """Return `arguments` with the range of valid entries (``below``) set for each integer array by which the
+    recurrences `steps` select entries. Raise `UnsupportedError` if two uses of an array need different ranges.
     """
     found = {argument.name: argument for argument in arguments}
     for step in steps:
@@ -111,8 +112,8 @@ def checks_of_steps(step: Recurrence) -> list[Check]:
 
 
 def _guarded_by_data(step: Recurrence) -> list[Check]:
-    """Return checks of sizes that replace those checks of a time step that would read index data. A read under a
-    condition on index data must be in bounds even where the condition does not hold.
+    """Return checks of sizes that replace those run-time checks of a time step that would read integer arrays. They are
+    stricter: a read under a condition on data must be in bounds even where the condition does not hold.
 
     Raise `UnsupportedError` if an index itself contains data and may be out of bounds.
     """
@@ -138,8 +139,8 @@ _ENDS = "least ", "greatest "
 
 
 def _at_some_time(step: Recurrence, rows: Rows) -> Rows:
-    """Return the constraints `rows`, which hold in a time step, in terms of the program's sizes and of a new variable
-    for the time. If they contain the time, its range is added.
+    """Return the constraints `rows` of a time step as constraints on the sizes of the enclosing program and a new
+    variable for the time. If they contain the time, its range is added.
     """
     time = Affine.variable(_time(step))
     forms = {**dict(step.integers), step.time: time}

@@ -24,8 +24,8 @@ from sympy_tensordiff.integer.rows import Rows, unit_bounds_of
 
 @dataclass(frozen=True)
 class ScatterTerm:
-    """Loops over ``variables``, bounded by ``rows``, that compute ``array[index] += value`` at each point (or the
-    maximum or minimum of both, by ``reduction``) where ``conditions`` hold.
+    """Loops over ``variables``, bounded by ``rows``, that execute ``array[index] += value`` in each iteration in which
+    the ``conditions`` hold. The ``reduction`` may also be a maximum or minimum.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
     ``exclusive``: no two points have one entry.
@@ -48,10 +48,9 @@ _EXTREMA = {"max": -inf, "min": inf}
 def split_scatters(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node, stores: bool = True
 ) -> tuple[Node, list[ScatterTerm]]:
-    """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the scatters add terms such as
-    ``y[p[k]] += v[k]`` to entries that data select, and ``node`` is the formula of the other terms.
-
-    ``rows`` and ``guard`` bound the indices `axes` of an entry. With ``stores``, inner sums may be stored in arrays.
+    """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the scatters compute terms such as
+    ``Sum_k [p[k] == i]*v[k]`` by ``y[p[k]] += v[k]``, and ``node`` is the formula of the other terms. ``rows`` and
+    ``guard`` bound the indices `axes` of an entry. With ``stores``, inner sums may be stored in arrays.
 
     A sum that depends on fewer axes, as in ``a[r]*Sum_k [p[k] == i]*v[k]``, stays in the node if it ``stores`` such
     sums in arrays of their own: to add ``v[k]`` is less work than to add ``a[r]*v[k]`` for all r. So does a sum that is
@@ -122,7 +121,9 @@ def _over_segment(graph: Graph, node: Node) -> Node:
 
 
 def _is_zero_where_equal(graph: Graph, term: Node, equation: Constraint, left_out: Node) -> bool:
-    """Return whether `term` is a select that is 0 where `equation` is true, and `left_out` elsewhere (an infinity)."""
+    """Return whether `term` is a select that is 0 where `equation` is true, and the infinite constant `left_out`
+    elsewhere.
+    """
     if term.op != "select" or term.args[0].op != "compare" or term.args[0].data not in ("eq", "ne"):
         return False
     sides = term.args[0].args
@@ -182,10 +183,10 @@ def _is_called_often(factor: Node) -> bool:
 
 
 def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
-    """Return `body` as a dictionary from selections to lists of values: ``{p[k] == i: [x[k]]}`` for ``[p[k] ==
-    i]*x[k]``. A selection is the equations under which a value counts.
+    """Group the values that are added in the summand `body` by the equations under which they count. Return a
+    dictionary from equations to values: ``{p[k] == i: [x[k]]}`` for ``[p[k] == i]*x[k]``.
 
-    None if there are no guards, or more than `MAX_SELECTIONS` selections.
+    None if there are no guards, or more than `MAX_SELECTIONS` groups.
     """
     if body.is_guard_free:
         return None
@@ -199,12 +200,9 @@ def _by_selection(graph: Graph, body: Node) -> dict[Rows, list[Node]] | None:
 def _sorted_values(
     graph: Graph, node: Node, known: Mapping[Node, dict[Rows, list[Node]] | None]
 ) -> dict[Rows, list[Node]] | None:
-    """Split the addition, product or guard `node` by the equations, such as ``p[k] == i``, that select its terms.
-    Return a dictionary from selections to lists of the values that are added under them.
-
-    Return None if there are too many selections, or if several factors have some.
-
-    ``known`` has these dictionaries for the arguments of `node`. See also `_by_selection`.
+    """Group the values that are added in `node`, an addition, product or guard, by the equations such as ``p[k] == i``
+    under which they count, as `_by_selection` does; ``known`` has these dictionaries for the arguments of `node`. None
+    if there are too many groups, or if several factors of a product have equations.
     """
     parts = [known[arg] for arg in node.args]
     if node.op == "guard":
@@ -230,8 +228,8 @@ def _sorted_values(
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether the sum, maximum or minimum `node` contributes to entries that data select: an integer-array entry
-    determines or bounds one of `axes`, such as the axis i in ``Sum_k [p[k] == i]*v[k]``.
+    """Whether data select the entries to which terms of the sum, maximum or minimum `node` belong: an integer-array
+    entry determines or bounds one of `axes`, as ``p[k]`` the axis i in ``Sum_k [p[k] == i]*v[k]``.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)
@@ -241,9 +239,8 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectIndex | None:
-    """Return the integer-array entry ``r[q]`` that selects the terms of the reduction `node` by comparison with entries
-    ``r[i]`` of the same array, as in ``Sum_i v[i]*[r[i] == r[q]]``. None if there is none whose index ``q`` is in
-    `variables`.
+    """Return the integer-array entry ``r[q]``, with an index q in `variables`, to which a condition of the reduction
+    `node` compares entries with summed indices, as in ``Sum_i v[i]*[r[i] == r[q]]``. None if there is none.
 
     Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
@@ -259,24 +256,24 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
-    """Return a list with one sum for each term of `node`, a sum of an addition: ``[Sum a, Sum b]`` for ``Sum (a + b)``.
-    For any other reduction, return a list with it alone.
+    """Split a sum of an addition, `node`, into one sum for each term: return ``[Sum a, Sum b]`` for ``Sum (a + b)``.
+    For any other reduction, return ``[node]``.
     """
     (body,) = node.args
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" and node.op == "sum" else [node]
 
 
 def _tests(graph: Graph, node: Node) -> Rows:
-    """Return the constraints under which a point contributes to the reduction `node`: its range, and the guard of its
-    summand.
+    """Return the constraints under which a value contributes to the reduction `node`: those of its range, and for a sum
+    also those of the guards of its summand.
     """
     rows: Rows = node.data
     return rows + unguarded(graph, node.args[0])[0] if node.op == "sum" else rows
 
 
 def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
-    """Return the summand ``body`` as ``(constraints, value)``: the constraints of its guards, and the summand without
-    these, ``(rows, v)`` for ``[rows]*v``.
+    """Separate the summand ``body`` from its guards: return ``(constraints, value)``, as ``((p[k] == i,), v[k])`` for
+    ``[p[k] == i]*v[k]``.
     """
     rows: Rows = ()
     while True:
@@ -291,9 +288,8 @@ def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
 def solved_equation(
     rows: Sequence[Constraint], axes: Collection[int], by_data: bool = True
 ) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(equation, axis, value)`` for the first equation in `rows` that can be solved for one of `axes`; None if
-    there is none. With `by_data`, only equations with entries of integer arrays count, such as ``p[k] == i``; without,
-    only others.
+    """Solve the first possible equation in `rows` for one of `axes`: return ``(equation, axis, value)``, or None. With
+    `by_data`, try only equations with integer-array entries, such as ``p[k] == i``; without, only others.
     """
     for row in rows:
         if row.kind == "eq" and bool(data_entries([row.form])) == by_data:
@@ -317,11 +313,9 @@ def _window(rows: Sequence[Constraint], axis: int) -> Rows:
 def _as_scatter(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> ScatterTerm | None:
-    """Return the array of the reduction `node` times `others` as a `ScatterTerm`: loops that add each term, or take the
-    maximum or minimum, at the entry that integer arrays select. None if the bounds of a loop would depend on inner
-    loops.
-
-    The array has the indices `axes` in the range `rows`; ``guard`` must hold.
+    """Return the scatter that computes an array with the entries ``node*others``, where `node` is a reduction whose
+    terms belong to entries that integer arrays select. The array has the indices `axes` in the range `rows`, and only
+    entries for which ``guard`` holds count. None if the bounds of a loop would depend on inner loops.
     """
     variables, bounds, body = graph.open(node)
     conditions, value = unguarded(graph, body) if node.op == "sum" else ((), body)
@@ -384,8 +378,9 @@ def _as_scatter(
 
 
 def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[int, Affine, Rows, Rows] | None:
-    """Return ``(a, place, bounds, window)`` for a window of entries that begins where data say and always has the same
-    length, such as ``p[k] <= i < p[k] + m`` for the variable `axis` i; None if the constraints `tests` have none.
+    """Find two constraints in `tests` like ``p[k] <= i < p[k] + m``, which restrict the index `axis` i to a window of
+    constant length that begins at an integer-array entry. Return ``(a, place, bounds, window)`` for the substitution
+    ``i = p[k] + a``, or None.
 
     ``window`` are the two constraints, ``a`` is a new variable, ``place`` is the index ``p[k] + a``, and ``bounds`` are
     the constraints ``0 <= a < m``.
@@ -400,8 +395,8 @@ def _fixed_window(graph: Graph, axis: int, tests: Rows) -> tuple[int, Affine, Ro
 
 
 def _are_bounded_in_order(variables: Sequence[int], rows: Rows) -> bool:
-    """Return whether the constraints ``rows`` give each of `variables` lower and upper bounds in which only earlier
-    ones occur.
+    """Return whether nested loops over `variables`, outermost first, are possible: whether ``rows`` give each variable
+    a lower and an upper bound in which no variables of inner loops occur.
     """
     for n, v in enumerate(variables):
         later = frozenset(variables[n + 1 :])
@@ -420,7 +415,9 @@ def _bounds_of(row: Constraint, v: int, later: frozenset[int]) -> bool:
 
 
 def _is_test(row: Constraint, variables: Sequence[int]) -> bool:
-    """Return whether `row` contains some of `variables` but bounds none of them, so that the loop must test it."""
+    """Return whether the constraint `row` contains some of the loop variables `variables`, but cannot be a bound of
+    their loops, so that it must be tested inside.
+    """
     positions = [n for n, v in enumerate(variables) if v in row.form.atoms()]
     return bool(positions) and not _bounds_of(row, variables[positions[-1]], frozenset())
 
@@ -434,10 +431,9 @@ def _with_loops_in_order(
     index: tuple[Affine, ...],
     value: Node,
 ) -> ScatterTerm:
-    """Return the scatter that adds `value` at `index` where ``tests`` hold, with its loops in order: over `variables`
-    bounded by sizes alone, then over the `free` axes, then over the other variables.
-
-    ``rows`` are the bounds of the loops.
+    """Return the scatter that adds `value` at `index` where ``tests`` hold, with its loops in order: over those of
+    `variables` that are bounded by sizes alone, over the `free` axes, and over the rest of `variables`. ``rows`` are
+    the bounds of the loops.
 
     The first ones run in the memory order of the integer array.
     """
@@ -467,8 +463,8 @@ def _with_loops_in_order(
 
 
 def _axes(entries: Sequence[IndirectIndex], variable: int) -> list[int]:
-    """Return the numbers of the axes along which the integer-array `entries` are indexed by `variable`: [1] for ``p[i,
-    j]`` and the variable j.
+    """Return the positions of the indices in the integer-array `entries` that contain `variable`: [1] for ``p[i, j]``
+    and the variable j.
     """
     return [axis for entry in entries for axis, form in enumerate(entry.index) if variable in form.atoms()]
 
@@ -485,10 +481,8 @@ def split_diagonals(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], facts: Rows, guard: Rows, body: Node
 ) -> tuple[Node, list[ScatterTerm]]:
     """Split `body`, the formula of an array's entries, into ``(node, scatters)``: the terms needed at all entries, and
-    scatters for the terms that are nonzero on a diagonal only.
-
-    `axes` are the indices of an entry, ``extents`` the lengths of the axes, ``guard`` the conditions under which the
-    entries are needed, and ``facts`` the constraints on the sizes.
+    scatters for the terms that are nonzero on a diagonal only. `axes` are the indices of an entry, ``extents`` the
+    lengths of the axes, ``guard`` the conditions under which entries are needed, ``facts`` known constraints on sizes.
     """
     rest, parts = [], []
     for term in body.args if body.op == "add" else (body,):
@@ -502,8 +496,8 @@ def split_diagonals(
 
 
 class _Diagonal:
-    """The entries of an array that equations and congruences of a guard select, such as the diagonal ``x[i, i]``.
-    ``index`` maps each axis to its index form, ``left`` the remaining variables, here i, to their extents.
+    """The entries of an array that equations and congruences select, such as its diagonal ``x[i, i]`` by ``i == j``.
+    ``index`` maps each axis to an index form in the remaining variables, here i, and ``left`` these to their extents.
     """
 
     def __init__(self, graph: Graph, axes: Sequence[int], extents: Sequence[Affine], conditions: Rows) -> None:
@@ -519,8 +513,8 @@ class _Diagonal:
             self.stride(*strided)
 
     def replace(self, row: Constraint, axis: int, form: Affine) -> None:
-        """Eliminate `axis`: substitute `form`, the solution of the equation `row` for it, in the index of the entries
-        and in the remaining tests, and drop `row` from the tests.
+        """Eliminate the variable `axis`: substitute `form`, the solution of the constraint `row` for it, in the index
+        of the entries and in the tests, and drop `row` from the tests.
         """
         new = {axis: form}
         self.tests = tuple(test.substitute(new) for test in self.tests if test is not row)
@@ -537,9 +531,8 @@ class _Diagonal:
         self.replace(row, axis, step * Affine.variable(new) + first)
 
     def part(self, facts: Rows, value: Node) -> ScatterTerm | None:
-        """Return the scatter that adds `value`, the formula of an entry, only to the entries on a diagonal (or other
-        subset of the array), so that no loop visits the other entries. None if no equation or congruence restricts the
-        axes.
+        """Return the scatter that adds `value`, the formula of an entry, to these entries only, so that no loop visits
+        the others. None if they are all entries of the array.
 
         Conditions that `facts` imply are not tested.
         """
@@ -553,8 +546,8 @@ class _Diagonal:
 
 
 def _residue(tests: Rows, axes: Collection[int]) -> tuple[Constraint, int, Affine] | None:
-    """Return ``(congruence, axis, first value)`` for a congruence in ``tests`` that restricts one of ``axes`` to every
-    m-th index from ``first value`` on; None if there is none.
+    """Find a congruence in ``tests`` that restricts one of ``axes`` to every m-th index, such as ``i mod m == 1``.
+    Return ``(congruence, axis, smallest index)``, or None if there is none.
     """
     for row in tests:
         own = row.form.atoms().intersection(axes)

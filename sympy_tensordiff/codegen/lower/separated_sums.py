@@ -24,17 +24,16 @@ Scaled = tuple[Number, list[Node]]
 
 
 def separated_sums(graph: Graph, roots: Sequence[Node], is_shared: Callable[[Node, Sequence[int]], bool]) -> list[Node]:
-    """Return `roots` with sums split so that each new sum reads memory in one order: ``Sum_j (A[i, j] + A[j, i])*x[j]``
-    becomes two sums.
-
-    A sum for which ``is_shared(sum, axes)`` is true, because it is used elsewhere too, is unchanged.
+    """Return `roots` with sums split so that all reads of a sum are contiguous along the same index: ``Sum_j (A[i, j] +
+    A[j, i])*x[j]`` becomes two sums, with different loop orders. A sum for which ``is_shared(sum, axes)`` is true,
+    because other code uses it, too, is unchanged.
     """
     return [_with_separated_sums(graph, root, is_shared) for root in roots]
 
 
 def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Sequence[int]], bool]) -> Node:
-    """Split the outermost sums of `root`, a comprehension or scalar, into sums that each read memory in one order, and
-    return the new expression. A sum is not split if ``is_shared(sum, variables)`` is true.
+    """Split the outermost sums of `root`, a comprehension or scalar, so that all reads of a sum are contiguous along
+    the same index, and return the new expression. A sum is not split if ``is_shared(sum, axes)`` is true.
     """
     variables: tuple[int, ...] = ()
     body = root
@@ -59,12 +58,13 @@ def _with_separated_sums(graph: Graph, root: Node, is_shared: Callable[[Node, Se
 
 
 def _separated(graph: Graph, node: Node, axes: Sequence[int]) -> Node:
-    """Split the sum `node` into several if its terms read memory contiguously along different indices: one sum for each
-    of these indices, so that each can have its own innermost loop. Otherwise return `node`.
+    """Split the sum `node` if its terms read memory contiguously along different indices: return the total of one sum
+    for each of these indices, so that each can have its own innermost loop. Otherwise return `node`. `axes` are the
+    indices of the entry that `node` computes.
 
-    `axes` are the indices of the entry. Each term must have one entry of a tensor that depends on all indices, so that
-    reading it takes most of the time; the other entries depend on summed indices only. The sum is returned unchanged,
-    too, where terms that would be in different sums may cancel.
+    Each term must have one entry of a tensor that depends on all indices, so that reading it takes most of the time;
+    the other entries depend on summed indices only. The sum is returned unchanged, too, where terms that would be in
+    different sums may cancel.
     """
     variables, rows, body = graph.open(node)
     terms = _terms(graph, body)
@@ -119,8 +119,8 @@ def _added(graph: Graph, terms: Sequence[Scaled]) -> Node:
 
 
 def _may_cancel(one: Sequence[tuple[Node, Number]], two: Sequence[tuple[Node, Number]]) -> bool:
-    """Return whether terms of the two groups `one` and `two` may cancel, like ``a[i, j] - a[j, i]`` for a symmetric
-    matrix. A term is a pair ``(tensor, coefficient)``. Terms that may cancel must stay in a single sum.
+    """Return whether a term of the group `one` may cancel a term of the group `two`, as in ``a[i, j] - a[j, i]`` for a
+    symmetric matrix; they must then stay in a single sum. A term is a pair ``(tensor, coefficient)``.
 
     Entries of one tensor with numbers of different size do not cancel where the entries are equal.
     """

@@ -22,8 +22,9 @@ class ShiftNormaliser:
         """The starts of the first candidate, by its node with axes that start at 0."""
 
     def with_known_axes(self, found: StorageCandidate) -> StorageCandidate:
-        """Return `found`, the description of an array, shifted along its axes so that it equals the first description
-        that differs from it by shifts only. ``x[i + 1]`` and ``x[i]`` can then share an array.
+        """Return `found`, the description of an array, in the normal form of all descriptions that differ by shifts of
+        their axes only, such as ``exp(x[a])`` and ``exp(x[a + 1])``, so that these share an array. The first one that
+        was passed is the normal form.
         """
         starts = _least_shifts(found)
         first = self._first.setdefault(
@@ -40,8 +41,8 @@ def at_origin(graph: Graph, found: StorageCandidate) -> StorageCandidate:
 
 
 def _shifted_candidate(graph: Graph, found: StorageCandidate, by: Sequence[Affine]) -> StorageCandidate:
-    """Return the candidate `found` with its positions shifted by the forms `by`: shifted by 1, the array stores ``x[a +
-    1]`` at position a, where it stored ``x[a]``.
+    """Return the description `found` of an array with its axes shifted by the forms `by`, one for each axis. Shifted by
+    1, an array of ``x[a]`` stores ``x[a + 1]`` at the index a.
     """
     if all(n == Affine() for n in by):
         return found
@@ -57,15 +58,15 @@ def _shifted_candidate(graph: Graph, found: StorageCandidate, by: Sequence[Affin
 
 
 def _shift_substitution(found: StorageCandidate, by: Sequence[Affine]) -> dict[int, Affine]:
-    """Return a dictionary from each axis of the candidate ``found`` to ``axis + shift``; ``by`` has the shift of each
-    axis. Axes with the shift 0 are left out.
+    """Return the substitution ``{axis: axis + shift}`` for the axes of the candidate ``found``, whose shifts are
+    ``by``. Axes with the shift 0 are left out.
     """
     return {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True) if n != Affine()}
 
 
 def _least_shifts(candidate: StorageCandidate) -> tuple[Affine, ...]:
-    """Return for each axis i of ``candidate`` the smallest c among the indices ``i + c`` at which it reads: -1 for
-    ``x[i - 1] + x[i]``, -n for ``x[i - n]*y[i - n]``. It is 0 for an axis without such an index.
+    """Return the smallest offset c of the indices ``i + c`` in ``candidate``, for each axis i: -1 for ``x[i - 1] +
+    x[i]``, -n for ``x[i - n]*y[i - n]``, and 0 for an axis without such indices.
 
     Sizes are part of c where all indices have the same ones.
     """

@@ -74,8 +74,8 @@ class Instance:
 
 @dataclass(eq=False)
 class _LoopBody:
-    """The expressions ``nodes`` that a loop nest computes in each iteration, and those of their subexpressions that
-    arrays store, or could store so that they are not computed again.
+    """The body of a loop nest: the expressions ``nodes`` that it computes in each iteration. Also recorded are the
+    subexpressions that arrays store, and those that are worth an array.
     """
 
     nodes: tuple[Node, ...]
@@ -194,8 +194,9 @@ class Shifts:
     """Whether there are calls of user functions in nodes."""
 
     def survey(self, entries: Sequence[Node]) -> None:
-        """Choose the values to store in arrays because the loops that compute ``entries`` use them several times, at
-        equal or shifted indices, and record the range of each array in ``self.domains``.
+        """Choose which values to store in arrays, since the loops that compute ``entries`` use them several times, at
+        equal or shifted indices such as ``r[i]`` and ``r[i + 1]``. Record the index range of each array in
+        ``self.domains``.
 
         `entries` are its results and temporaries, before any of them is lowered. A stored value has a loop of its own,
         whose parts are counted as well.
@@ -215,8 +216,9 @@ class Shifts:
             places.append(_LoopBody((domain.node,), EnclosingLoops(domain.axes, domain.rows), True))
 
     def search(self, bodies: Sequence[Node], context: EnclosingLoops, is_array: bool) -> None:
-        """Record in ``self.members`` the array and index from which to read each value in the loop `bodies` for which
-        `survey` has chosen an array; record in ``self.products`` the products that contain such values.
+        """Find the values in the loop `bodies` for which `survey` has chosen an array, and record in ``self.members``
+        the array and index from which to read each. Record in ``self.products`` the products of which several factors
+        together are such a value.
 
         The bodies are inside the loops of ``context``; with ``is_array``, they are entries of an array, else terms of a
         reduction.
@@ -237,9 +239,8 @@ class Shifts:
 
     def _find_common_factors(self, places: Sequence[_LoopBody]) -> list[frozenset[tuple[int, int]]]:
         """Return the sets of factors that two products in the loop bodies ``places`` have in common, the largest first:
-        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``.
-
-        A factor is a pair ``(number of its structure, multiplicity)``.
+        ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. Each factor is given as ``(number of its
+        structure, multiplicity)``.
 
         At least two of them call functions: one factor is stored itself, and to multiply again is no work.
         """
@@ -268,8 +269,8 @@ class Shifts:
         return found
 
     def _partial_products(self, part: Node) -> Iterator[Node]:
-        """Yield the products of factors of the product ``part`` that occur together in another product, too: ``a*b``
-        for ``a*b*c`` if there is also ``a*b*d``. Yield nothing for other nodes.
+        """Yield those partial products of the product ``part`` that also occur in another product: ``a*b`` for
+        ``a*b*c`` if there is also ``a*b*d``. Yield nothing if ``part`` is no product.
         """
         if part.op != "mul" or not self._common_factors:
             return
@@ -280,8 +281,8 @@ class Shifts:
                 yield self.graph.mul([factor for number, _ in sorted(chosen) for factor in factors[number]])
 
     def is_inside(self, use: Instance, context: EnclosingLoops) -> bool:
-        """Return whether all entries that `use` reads are inside the array that stores the value, for all iterations of
-        the loops of `context`. `use` is one occurrence of a stored value.
+        """Return whether all entries that `use`, one occurrence of a stored value, reads in the loops of `context` are
+        inside of the array that stores the value.
         """
         domain = self.domains[use.candidate.node]
         forms = dict(zip(domain.axes, use.candidate.forms, strict=True))
@@ -327,8 +328,8 @@ class Shifts:
         return self._saved(max(self._work_at(place, part) for place, part, _ in uses), count, 1) if count > 1 else 0
 
     def _most_saving_of(self, uses: Sequence[tuple[_LoopBody, Node, Rows]]) -> _Candidate | None:
-        """Return the array that saves the most operations when it is stored, as a `_Candidate`; None if storing does
-        not pay.
+        """Return the value among those in `uses` whose storage in an array saves the most operations, as a
+        `_Candidate`; None if storing does not pay.
 
         Each item of `uses` is a loop body, a value in it and the guards of the value. The values are equal up to
         indices.
@@ -402,7 +403,8 @@ class Shifts:
         return is_small and self._is_work(place, node) and not self._calls_user_function(node)
 
     def _is_as_small(self, node: Node, variables: frozenset[int]) -> bool:
-        """Return whether an array for the values of `node` is known to be no larger than some tensor of the program.
+        """Return whether an array for the values of `node`, with an axis for each of `variables` in it, is known to be
+        no larger than some tensor of the program.
 
         It is if a tensor has as many axes as `node` contains indices of `variables`, and at least two, or if one read
         in `node` contains all these indices.
@@ -415,8 +417,9 @@ class Shifts:
         return any(free >= node.free & variables for free in self._reads[node])
 
     def _instance(self, part: Node, context: EnclosingLoops) -> Instance | None:
-        """Return `part` as ``number*value``, where the value is a function of a few index forms, like ``x[k + 1]`` as
-        ``x[a]`` at ``a = k + 1``. None if it is not a function of bounded integers. `context` has the loops around.
+        """Write `part`, an expression in the loops of `context`, as a number times a value that may also be used at
+        other indices: ``2*exp(x[k + 1])`` is 2 times ``exp(x[a])`` at ``a = k + 1``. None if it is not a function of
+        bounded indices.
         """
         value, forms = part, dict[Variable, Affine]()
         for v in context.variables:
@@ -434,7 +437,7 @@ class Shifts:
 
     def _number_and_core(self, node: Node) -> tuple[Number, Node]:
         """Return ``(number, core)`` with ``number*core`` equal to `node`, such that multiples of one value have the
-        same core: ``2*a - 2*b`` and ``b - a``.
+        same core: ``(2, a - b)`` for ``2*a - 2*b``, and ``(-1, a - b)`` for ``b - a``.
         """
         graph, done = self.graph, self._normals
         for part in reachable(node, known=done):
@@ -449,9 +452,9 @@ class Shifts:
         return without_common_factor(graph, done[node])
 
     def _common_candidate(self, candidates: Sequence[StorageCandidate]) -> StorageCandidate | None:
-        """Return one description of an array that stores the values of all `candidates`, expressions that could be
-        stored as arrays. None if they have no common bounded domain in which all reads are in bounds, or if the array
-        would be larger than those that it reads.
+        """Return the description of one array that stores the values of all `candidates`, which are descriptions of
+        arrays for the same value. None if they have no common bounded domain in which all reads are in bounds, or if
+        the array would be too large.
         """
         found = self.common_domain(candidates)
         if found is None:
@@ -482,8 +485,8 @@ class Shifts:
         return first if self.planner.is_safe(first.node, found) else None
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
-        """Return whether an array for `candidate` is provably no larger than some tensor of the program: with its axes
-        in a suitable order, each extent is at most that of the tensor.
+        """Return whether an array for `candidate` is provably no larger than some tensor of the program: for some order
+        of its axes, each extent is at most that of the tensor.
         """
         facts = self.planner.facts
         if any(len(low) != 1 for low in candidate.lows):
@@ -543,8 +546,8 @@ class Shifts:
 
 
 def _tests_of_data(candidate: StorageCandidate, context: EnclosingLoops) -> Rows:
-    """Return the constraints in `context` that contain entries of integer arrays, such as ``p[i] >= 2``, written in the
-    axes of `candidate`. Return () if an axis is not a single loop index.
+    """Return the constraints of the loops `context` that contain integer-array entries, such as ``p[i] >= 2``, with the
+    axes of `candidate` in place of the loop indices. Return () if an axis is not a single loop index.
 
     Other loop indices are eliminated by equations with such entries, as j by ``j == p[i]``. A constraint with an index
     that cannot be eliminated is left out.
@@ -569,8 +572,8 @@ def calls_function(node: Node) -> bool:
 
 
 def without_common_factor(graph: Graph, node: Node) -> tuple[Number, Node]:
-    """Return ``(number, rest)`` with ``number*rest == node``. For an addition, the number is the common factor of its
-    terms, as 2 for ``2*a - 4*b`` (1 if a coefficient is a float); for another node it is its coefficient.
+    """Return ``(number, rest)`` with ``number*rest == node``, where the number is the greatest common divisor of the
+    coefficients: ``(2, a - 2*b)`` for ``2*a - 4*b``, ``(3, x)`` for ``3*x``. It is 1 for an addition with floats.
 
     The sign is that of the term that came into the graph first.
     """
@@ -593,12 +596,11 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return ``(node, start)``: `node` with its periodic reads shifted so that the smallest shift is 0, ``u[v] +
-    u[Mod(v + 1, n)]`` for ``u[Mod(v - 1, n)] + u[v]``. None if no read is shifted.
+    """Return `node` with its periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v + 1, n)]`` for
+    ``u[Mod(v - 1, n)] + u[v]``, and the index ``start`` at which the new node has the old value, ``Mod(v - 1, n)``.
+    None if no read is shifted.
 
-    The new node has the old value at the index ``start``, here ``Mod(v - 1, n)``.
-
-    None also where ``v`` is not the index of a whole axis.
+    None also where the range of ``v`` according to ``rows`` is not that of a whole axis.
     """
     own = [row for row in rows if v in row.form.atoms()]
     place = Affine.variable(v)
@@ -616,8 +618,9 @@ def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple
     moved = {form: remainder(place + (shift - least), extent) for form, shift in shifts.items() if shift is not None}
 
     def shifted(part: Node) -> Node:
-        """Return the read `part` with its periodic indices, such as ``Mod(v - 1, n)``, shifted so that the smallest
-        shift of all reads is 0. Other nodes are unchanged.
+        """Return the read `part` with all its periodic indices shifted by the same number, such that the smallest shift
+        becomes 0: ``u[v]`` for ``u[Mod(v - 1, n)]`` if -1 is the smallest shift of all reads. Other nodes are
+        unchanged.
         """
         if part.op != "read":
             return part
@@ -636,8 +639,8 @@ def shift_of(form: Affine, v: int, extent: Affine) -> int | None:
 
 
 def remainder(form: Affine, extent: Affine) -> Affine:
-    """Return ``Mod(form, extent)``. A form without a constant is returned as it is: it is an index, and less than
-    `extent` already.
+    """Return ``Mod(form, extent)``, where `form` is an index plus a constant. If the constant is 0, `form` is less than
+    `extent` already, and returned unchanged.
     """
     return form if not form.constant else form - times(extent, quotient_by(form, extent))
 
@@ -660,8 +663,8 @@ def has_shifts(bodies: Sequence[Node]) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Return whether the value of `node` is a number: False only for a select between conditions. (The caller excludes
-    comparisons and other conditions.)
+    """Return whether the value of `node` is a number. It is False only for a select between conditions: the caller
+    excludes comparisons and other conditions.
     """
     return node.op != "select" or all(arg.op not in CONDITIONS and is_number(arg) for arg in node.args[1:])
 

@@ -211,8 +211,8 @@ def implementation(name: str, count: int, backend: str) -> Function | None:
 
 
 def _array_function(name: str) -> Function:
-    """Return SciPy's array function with this name. For ``"name n"``, return the function that gives its result number
-    n.
+    """Return the function `name` of ``scipy.special``. For a `name` with a number, such as "sici 1", return the
+    function that computes this one of its several results.
     """
     from scipy import special
 

@@ -284,8 +284,8 @@ def _count_contiguous_reads(factors: Sequence[Node], variables: Sequence[int]) -
 
 
 class Opened(NamedTuple):
-    """A term of an addition as ``number * Sum(prod(factors))``, so that sums over equal ranges can be merged: factors
-    in front of the sum are moved into it.
+    """A product with a sum as a factor, written as ``number * Sum(prod(factors))``: the factors in front of the sum are
+    moved into it. In this form, terms of an addition with sums over equal ranges can be merged.
 
     Sums over equal ranges, which depend on the same indices, have the same ``variables``. The sum as it was depends on
     ``free``; a factor that was outside of it may depend on more.
@@ -356,8 +356,8 @@ def _with_factors_in_sum(
     graph: Graph, term: Node, node: Node, spaces: dict[Hashable, tuple[tuple[int, ...], Rows]]
 ) -> Opened:
     """Return `term`, a product with the sum `node` as a factor, as one sum with the other factors moved inside.
-
-    ``spaces`` caches variables by range, so that sums over equal ranges have equal variables and can be merged.
+    ``spaces`` caches the variables of each range, so that sums over equal ranges have equal variables and can be
+    merged.
     """
     variables, rows, body = graph.open(node)
     places = {v: Affine.variable(-(1 + n)) for n, v in enumerate(variables)}

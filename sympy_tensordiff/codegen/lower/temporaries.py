@@ -223,9 +223,10 @@ class Storage:
         box: Rows = (),
     ) -> Recursion[None]:
         """Add the kernel that sets the entries of the array `name` to `body` where ``guard`` is true, and to 0
-        elsewhere. `axes` are the indices of the entry, ``extents`` the lengths of the axes. Terms of `body` that are
-        scatters, or 0 off a diagonal, get kernels of their own. ``box`` are further constraints that all entries
-        satisfy.
+        elsewhere. `axes` are the indices of an entry, ``extents`` the lengths of the axes; all entries also satisfy the
+        constraints ``box``.
+
+        Terms of `body` that are scatters, or 0 off a diagonal, get kernels of their own.
         """
         saved = self._locals, self._tried_locals, self._uses, self._axes, self.shifts.box
         rows = ranges(axes, extents)
@@ -340,8 +341,8 @@ class Storage:
                 yield self._temporary(table, EnclosingLoops((), ()))
 
     def _at_shift(self, use: Instance, context: EnclosingLoops) -> Recursion[scalars.Scalar | None]:
-        """Return the read of an array, times a number, for `use`, one of several uses of a value at shifted indices.
-        Create the array if necessary; return None if it is still being filled or does not have this entry.
+        """Return an expression that reads the value of `use`, one of several uses of a value at shifted indices, from
+        an array. Create the array if necessary; return None if it is still being filled or does not have this entry.
         """
         candidate = use.candidate
         if candidate.node in self._in_progress or not self.shifts.is_inside(use, context):
@@ -357,8 +358,9 @@ class Storage:
         return entry if use.number == 1 else scalars.Operation("mul", (scalars.Number(use.number), entry))
 
     def _candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
-        """Return the candidates to store `node` in an array, inside of the loops of `context`. If one becomes a known
-        candidate by a shift of its axes, so that both nodes can share an array, the shifted one comes first.
+        """Return the ways to store `node` in an array, inside of the loops of `context`, as storage candidates. A
+        candidate that equals a known one up to a shift of its axes comes first, so shifted, and both nodes can share an
+        array.
         """
         found = self.planner.candidates(node, context)
         if node.op == "read":  # over its remainders it would be the array that it reads
@@ -438,8 +440,9 @@ class Storage:
         return stored
 
     def doubled_domains(self) -> dict[Node, StorageCandidate]:
-        """Return a dictionary from the costly values that several temporaries store over different index ranges to
-        candidates. Each candidate describes one array that would store the value over all of these ranges.
+        """Find the costly values that several temporaries store, each over a part of the index range. Return a
+        dictionary from the value to a candidate for one array over the whole range, with which the program can be built
+        again.
         """
         kept = {array.name for array in self.kept}
         found = {}
@@ -452,9 +455,9 @@ class Storage:
         return found
 
     def _is_known_outside(self, domain: StorageCandidate) -> bool:
-        """Return whether the bounds of the array candidate `domain` contain only its own axes, and the sizes and free
-        indices that are inputs of the program. Variables of enclosing loops, and lengths that the host computes when it
-        allocates an array, are not allowed.
+        """Return whether the bounds of `domain`, an array to be allocated, contain only its own axes and inputs of the
+        program: sizes and free indices. Variables of enclosing loops, and lengths that the host computes, are not
+        allowed.
         """
         forms = [row.form for row in domain.rows]
         forms += [form for bounds in (*domain.lows, *domain.highs) for form in bounds]
@@ -544,9 +547,8 @@ class Storage:
         return is_call and candidates[0].axis_count < context.dimension and self._takes_fewer(candidates[0], context)
 
     def _is_worth_hoisting(self, node: Node, context: EnclosingLoops) -> bool:
-        """Return whether it is worthwhile to compute `node` outside of the loop nest and store its values: each serves
-        several iterations, and takes more time to compute than to read. ``1/s[k]**2`` is stored for a loop over i, j
-        and k.
+        """Return whether to compute `node` outside of the loop nest and store its values: each value serves several
+        iterations, and computing it takes longer than reading it. In loops over i, j and k, ``1/s[k]**2`` is stored.
 
         Its array is not larger than one that it reads.
         """
@@ -565,7 +567,7 @@ class Storage:
 
     def _takes_fewer(self, candidate: StorageCandidate, context: EnclosingLoops) -> bool:
         """Return whether an array for `candidate` has fewer entries than the loops of `context` have iterations, at
-        typical sizes. (The axes of this array are quotients or remainders of indices.)
+        typical sizes. Its axes may be quotients or remainders of loop indices, such as ``i // 2``.
 
         ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
         both together.

@@ -83,8 +83,8 @@ class _TensorExponentials(Exponentials):
         return graph.with_args(node, args)
 
     def _power(self, shift: Mapping[Node, Any]) -> Node:
-        """Return the exponential of the sum of ``factor*node`` over the items of the dictionary ``shift``; 1 if the sum
-        is 0.
+        """Return ``exp(sum)``, where ``sum`` adds up ``factor*node`` over the items ``node: factor`` of the dictionary
+        ``shift``; 1 if the sum is 0.
         """
         exponent = self.sum_of(shift)
         return self.graph.call(sympy.exp, (exponent,)) if shift and exponent is not self.graph.zero else self.graph.one
@@ -98,7 +98,9 @@ class _TensorExponentials(Exponentials):
         return self.graph.ein(1, operands, labels, dict(enumerate(like.shape)))
 
     def _rule(self, node: Node) -> Recursion[Scaled]:
-        """Return `node` as ``exp(shift)*rest``, by the rule for its op; the shift is 0 if there is no rule."""
+        """Return `node` as ``exp(shift)*rest``, against overflow, by the rule for its kind of operation. If there is no
+        rule, there is no shift, and ``rest`` is `node`.
+        """
         if _is_exponential(node) and node not in self.kept:
             self.scaled_exponentials.add(node)
             exponent = yield self.final(node.args[0])
@@ -118,8 +120,8 @@ class _TensorExponentials(Exponentials):
         return found
 
     def _choice(self, node: Node) -> Recursion[Scaled]:
-        """Return a node ``select(c, value, 0)`` as ``exp(shift)*select(c, rest, 0)``, where ``value =
-        exp(shift)*rest``; with no shift and unchanged if the value contains no exponential factor.
+        """Rewrite the select `node`, ``value if c else 0``, as ``exp(shift)*(rest if c else 0)``, where ``value =
+        exp(shift)*rest``. If the value has no exponential factor, return `node` unchanged, without a shift.
         """
         found: Scaled = yield self.scaled(node.args[1])
         if not found.shift:
@@ -218,12 +220,9 @@ def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:
 
 
 def _is_iterated(operand: Node, value: Scaled, labels: Labels, output: Labels) -> bool:
-    """Return whether no maximum should be subtracted from the exponents of an operand of a contraction, as in
-    Sinkhorn's iteration.
-
-    The `value` of the operand is ``exp(shift)*rest``, `labels` and `output` are its labels and those of the result.
-
-    Along summed indices, such an operand is divided by exponentials already, or has exponentials in ``rest``.
+    """Return whether no maximum is to be subtracted from the exponents of `operand`, as in Sinkhorn's iteration: along
+    summed indices, it is divided by exponentials already, or has some in ``rest``. Its `value` is ``exp(shift)*rest``;
+    `labels` and `output` are its labels and those of the contraction's result.
     """
     if value.shift:
         return value.below and any(not set(_core(part, labels)[1]) <= set(output) for part in value.shift)

@@ -113,8 +113,8 @@ def same_recurrence(nodes: Iterable[Node], depths: Mapping[Node, int]) -> dict[N
 
 
 def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
-    """Return a dictionary from each node below `roots` to its number of nested scans: the length of the longest chain
-    of scans, up to the node itself, in which each reads the one before.
+    """Return a dictionary from each node below `roots` to its scan depth: the greatest number of scans on a path from
+    the node down to a leaf, counting the node itself.
 
     Scans of one depth depend on none of each other, so that one loop may compute several.
     """
@@ -127,9 +127,9 @@ def scan_depths(roots: Iterable[Node]) -> dict[Node, int]:
 def _results_without_copies(
     roots: Sequence[Node], arrays: Iterable[Node], is_call: Callable[[Node], bool]
 ) -> dict[Node, Node]:
-    """Return ``{array: result}`` for those of `arrays` that only transpose or scale the result of a library call, if
-    nothing else below ``roots`` uses the result. The call can then fill the array directly, without a copy.
-    ``is_call(node)`` says whether a library computes the product `node`.
+    """Return ``{array: result}`` for those of `arrays` that only transpose or scale the result of a library call, and
+    are its only use below ``roots``. The call can then fill the array directly, without a copy. ``is_call(node)`` says
+    whether a library computes the product `node`.
     """
     uses = Counter(roots)
     for part in reachable(*roots):
@@ -304,19 +304,17 @@ class _Definitions:
     def cofactor_tangent(
         self, node: Node, place: int, pair: tuple[int, ...], rest: tuple[int, ...], name: str
     ) -> CofactorTangent:
-        """Return the step that computes the array ``name``: the directional derivative of the cofactors of a matrix,
-        which is the einsum `node`.
-
-        The einsum is the product of a second-order `TensorCofactor`, with the labels ``pair`` and ``rest``, and the
-        direction, its operand number ``place``, summed over ``pair``.
+        """Return the step that fills the array ``name`` with the einsum `node`, the directional derivative of the
+        cofactors of a matrix. The einsum is the product of a second-order `TensorCofactor`, with the labels ``pair``
+        and ``rest``, and the direction, its operand number ``place``, summed over ``pair``.
         """
         direction = tuple([rest[pair.index(label)] for label in node.data.inputs[place]])
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def moved_step(self, node: Node, name: str) -> ProductStep | Apply:
-        """Return the library call that fills the array `name` with `node`, a multiple of a transposed tensor. It is the
-        call that computes this tensor, set to store the result transposed and multiplied, so that no copy is needed.
+        """Return the library call that fills the array `name` with `node`, a multiple of a transposed tensor, without a
+        copy: the call that computes this tensor, set to store its result transposed and multiplied.
         """
         step = self.step(self.moved[node], name)
         assert step is not None
@@ -418,8 +416,9 @@ def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Contain
 
 
 def _bounds_of_entries(definitions: Sequence[Definition], works: Mapping[Node, _Logarithm]) -> dict[Node, Any]:
-    """Return upper bounds of the absolute values of the entries of arrays and of the nodes in their `definitions`,
-    where known: 1 for ``tanh(u)`` and for a softmax. ``works`` maps the arrays of log-sum-exps to their rewriting.
+    """Return upper bounds of the absolute values of nodes, where known: 1 for ``tanh(u)`` and for a softmax. The nodes
+    are those in the formulas of `definitions`, and their arrays; ``works`` maps the arrays of log-sum-exps to their
+    auxiliary arrays.
     """
     sizes: dict[Node, Any] = {}
     for definition in definitions:
@@ -498,10 +497,10 @@ class _Logarithm:
 
     def definitions(self, is_shared: bool) -> Iterator[Definition]:
         """Yield the definitions of the arrays that compute a log-sum-exp: the maximum ("shift"), the sum of the
-        exponentials ("total"), and last the log-sum-exp itself.
+        exponentials ("total"), and last the log-sum-exp itself. With `is_shared`, softmaxes read the exponentials
+        ("power") and the inverse sum ("share"), which are then arrays, too.
 
-        There is no maximum if the entries are bounded. With `is_shared`, for softmaxes that read them, the exponentials
-        ("power") and the inverse sum ("share") are arrays too.
+        There is no maximum if the entries are bounded.
         """
         graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
         inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]

@@ -43,8 +43,8 @@ JOINED = frozenset({sympy.sin, sympy.cos})
 
 
 def _with_joined_indices(graph: Graph, call: Node) -> Node:
-    """Return ``call``, a sine or cosine, with sums in its argument joined to a single integer index, such as ``p`` and
-    ``-8*i`` to ``p - 8*i``. Other nodes are returned unchanged.
+    """Return the sine or cosine ``call`` with each sum of indices in its argument joined to a single index: in
+    ``sin(c*(p - 8*i))``, the integer ``p - 8*i`` replaces two terms. Other nodes are returned unchanged.
     """
     if call.op != "call" or call.data not in JOINED or call.shape:
         return call
@@ -87,7 +87,8 @@ def _with_common_factors(graph: Graph, total: Node) -> Node:
 
 
 def _is_invariant(product: Node, factors: Sequence[Node], total: Node) -> bool:
-    """Return whether it pays to store `product`, a term of the addition ``total``, in an array.
+    """Return whether it pays to store `product`, a term of the addition ``total``, in an array: it depends on fewer
+    indices than ``total``, so that it can be computed before the inner loops. ``factors`` are its factors.
 
     It does if the term depends on fewer indices than ``total``, all its ``factors`` are reads with indices, and one of
     them depends on all indices of the term.
@@ -310,8 +311,8 @@ def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
 
 
 def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
-    """Return the terms of `node`, each as a tuple of factors, with a product of sums multiplied out if a sum has a term
-    that depends on fewer of ``indices`` than the whole sum.
+    """Split `node` into terms, each a tuple of factors, and return them: ``a*(b + c)`` gives ``(a, b)`` and ``(a, c)``.
+    An addition is split only if one of its terms depends on fewer of ``indices`` than the whole.
 
     ``level`` is the depth of the recursion, which is limited.
     """
@@ -394,9 +395,9 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 
 
 def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices: Set[Node] = frozenset()) -> set[Node]:
-    """Return the costly calls below `roots` that several loops evaluate and that contain a sum, such as ``exp(Sum
-    ...)``, or that are powers of entries. With `large`, include calls that depend on more indices than each array that
-    they read. Calls only in branches of the selects `choices` do not count.
+    """Return the costly calls below `roots` that several loops evaluate, so that storing their values pays: calls that
+    contain a sum, such as ``exp(Sum ...)``, and powers of entries. With `large`, include calls that depend on more
+    indices than each array that they read. Calls that occur only in branches of the selects `choices` do not count.
 
     Only one branch of a stored select is computed. In the result, indices have standard names.
     """
@@ -425,19 +426,21 @@ def repeated_calls(planner: Planner, roots: Sequence[Node], large: bool, choices
 def repeated_sums(
     planner: Planner, roots: Sequence[Node], calls: Set[Node], large: bool, short: bool = False
 ) -> set[Node]:
-    """Return the sums and extrema below `roots` that several loops or costly calls (``calls``) compute, so that storing
-    them in arrays pays. Only with ``large``, they may have more outer indices than each array that they read. Outer
-    indices get standard names.
+    """Return the sums and extrema below `roots` that several loops, or several of the costly ``calls``, compute, so
+    that storing them in arrays pays. A sum that depends on more outer indices than each array that it reads, such as a
+    distance, counts only with ``large``.
 
-    Sums with many outer indices are distances, for example. Extrema in branches of a choice do not count. With
-    ``short``, short sums count as well, if they have no more outer indices than some tensor has axes.
+    In the result, outer indices have standard names. Extrema in branches of a choice do not count. With ``short``,
+    short sums count as well, if they have no more outer indices than some tensor has axes.
     """
     seen: set[Node] = set()
     found: dict[Node, list[set[Node]]] = {}
     axes = max((len(part.shape) for part in reachable(*roots) if part.op == "tensor"), default=0)
 
     def is_small(part: Node) -> bool:
-        """Return whether the sum `part` depends on at least one outer index, and on no more than a tensor has axes."""
+        """Return whether `part`, a sum or extremum, depends on at least one outer index, and on no more of them than
+        some tensor has axes.
+        """
         return 0 < sum(v < 0 for v in part.free) <= axes
 
     for node in reachable(*roots):
@@ -494,8 +497,8 @@ def repeated_choices(planner: Planner, roots: Sequence[Node]) -> set[Node]:
 
 
 def _is_choice_of_sums(choice: Node) -> bool:
-    """Return whether the select `choice` has a branch with a sum or extremum that depends on indices, and depends
-    itself on an index that is not in its condition.
+    """Return whether the select `choice` is worth storing: one of its branches contains a sum or extremum that depends
+    on outer indices, and `choice` depends on an outer index that is not in its condition.
     """
     condition, *branches = choice.args
     if all(v in condition.free for v in choice.free if v < 0):
@@ -548,8 +551,9 @@ def _is_long_sum(graph: Graph, part: Node) -> bool:
 
 
 def _is_worth_storing(call: Node, large: bool) -> bool:
-    """Return whether the values of `call`, of entries, are stored if several loops need them: where the call depends on
-    more indices than each array that it reads, only with ``large``; else powers, which take longer than other calls.
+    """Return whether to store the values of `call`, a costly function of entries that several loops need. If `call`
+    depends on more indices than each array that it reads, ``large`` decides. Otherwise, only general powers are stored,
+    which take longer than other calls.
     """
     return is_general_power(call) if _is_no_larger(call) else large
 

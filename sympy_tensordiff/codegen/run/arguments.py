@@ -81,8 +81,8 @@ class ArgumentChecker:
             raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
 
     def result_dtype(self, read: Sequence[Any]) -> np.dtype[Any]:
-        """Return the dtype of the results of a call with the argument values ``read``: NumPy's promotion of the real
-        ones, where arrays of integers count as float64 and Python numbers do not count.
+        """Return the dtype of the results of a call with the argument values ``read``: the one to which NumPy promotes
+        the real arguments. Arrays of integers count as float64, Python numbers do not count.
         """
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         strong = [v.dtype if v.dtype.kind == "f" else np.float64 for v in real if not isinstance(v, float)]
@@ -163,9 +163,9 @@ class ArgumentChecker:
         return values
 
     def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
-        """Check the lengths of axes at the sizes ``values``: raise `OutOfShapeError` if one is negative, or 0 where an
-        axis must not be empty; raise `EmptyAxes` if another one is 0, or a size that the program assumes to be
-        positive.
+        """Check the lengths of axes at the sizes ``values``. Raise `OutOfShapeError` if a length is negative, or if it
+        is 0 and ``self.may_be_empty`` is false. Raise `EmptyAxes` for other lengths of 0, and for sizes of 0 that the
+        program assumes to be positive.
 
         ``origin`` maps sizes to their sources, for messages.
         """

@@ -75,7 +75,8 @@ class DeviceArray(Memory):
 
 
 def describe_array(label: str, value: Any, stream: int) -> DeviceArray:
-    """Return the description of the array ``value`` in device memory, which errors call ``label``.
+    """Return the description (address, shape, dtype, stream) of ``value``, an array in device memory that is to be used
+    on the CUDA stream number ``stream``. Error messages call it ``label``.
 
     An array read through DLPack is exported for ``stream``, so its library makes ``stream`` wait for pending
     computations; for other arrays the description records the stream that they name, and the caller must wait for it.

@@ -228,11 +228,10 @@ class DeviceCalls:
     def _keep_alive(
         self, cuda: Any, library: NumbaArrays, first: Any, objects: list[Any], handle: int, queue: Any
     ) -> None:
-        """Keep ``objects`` in memory until the kernels on the CUDA stream ``queue``, with the handle ``handle``, have
-        finished.
+        """Keep ``objects`` in memory until the kernels on the CUDA stream ``queue``, with the number ``handle``, have
+        finished. ``library`` is the caller's array library, ``first`` one of its arrays.
 
-        This is unnecessary if the library of the array ``first`` works on the same stream: it then reuses no memory
-        earlier.
+        This is unnecessary if the library works on the same stream: it then reuses no memory earlier.
         """
         while self.pending and self.pending[0][0].query():
             self.pending.popleft()

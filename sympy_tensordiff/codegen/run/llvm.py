@@ -59,7 +59,9 @@ class UnavailableError(Exception):
 
 
 class _Method(ctypes.Structure):
-    """The C structure that describes a built-in function; it must outlive the function."""
+    """The C structure ``PyMethodDef``, which describes a compiled function to Python. It must exist as long as the
+    function.
+    """
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -71,7 +73,9 @@ class _Method(ctypes.Structure):
 
 @functools.cache
 def _binding() -> Any:
-    """Return the LLVM binding with the symbols of Python that compiled code calls, or raise UnavailableError."""
+    """Return the module ``llvmlite.binding``, initialised such that compiled code can call the functions of Python's C
+    API. Raise UnavailableError if LLVM cannot be used here.
+    """
     llvm = importlib.import_module("llvmlite.binding")
     if not hasattr(llvm, "create_new_module_pass_manager") or llvm.llvm_version_info < (15,):
         raise UnavailableError(f"llvmlite {metadata.version('llvmlite')} is too old, 0.45 is needed")
@@ -292,11 +296,9 @@ def load_program(
     parallel: frozenset[str],
     on_disk: bool,
 ) -> SimpleNamespace:
-    """Return the functions of ``program``, for results of the type ``dtype``, compiled by LLVM or loaded from the disk
-    cache (``on_disk``).
-
-    ``fused`` returns the program with fused kernels, ``implementations`` maps external functions to the user's, and
-    ``parallel`` names the functions that run on several cores.
+    """Return the functions of ``program``, for results of the type ``dtype``, compiled by LLVM or loaded from a cache
+    (with ``on_disk``, also from that on disk). ``fused`` returns the program with fused kernels, ``implementations``
+    maps external functions to the user's, and ``parallel`` names the functions that run on several cores.
 
     The program with fused kernels is printed only if no code is stored for the program. Raise `UnavailableError` or
     `UnsupportedError` if Numba has to compile the program.
@@ -384,9 +386,7 @@ def load(module: ObjectCode) -> SimpleNamespace:
 
 def _may_raise(own: str, name: str, callers: tuple[str, ...] = ()) -> bool:
     """Return whether the function ``name``, compiled by Numba, can return an error code other than 0, which callers
-    have to test. ``own`` is the LLVM text of its module.
-
-    ``callers`` are functions that are being examined already.
+    have to test. ``own`` is the LLVM text of its module; ``callers`` are functions that are being examined already.
     """
     found = re.search(
         rf"^define [^\n]*@{re.escape(name.removeprefix('cfunc.'))}\(.*?^}}", own, re.MULTILINE | re.DOTALL

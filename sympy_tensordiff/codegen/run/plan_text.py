@@ -104,10 +104,10 @@ def driver_lines(
     bounded: Program, fused: Program, backend: str, parallel: bool | None, fallback: str = ""
 ) -> list[str]:
     """Return the lines of ``.plan`` that say which steps of a program are compiled, and which run on several cores or
-    as partial sums.
+    as partial sums. ``bounded`` is the scheduled program, ``fused`` the same after fusion; `fallback` says why LLVM is
+    not used, or is "".
 
-    ``bounded`` is the scheduled program, ``fused`` the same after fusion. ``backend`` and ``parallel`` are the user's
-    choices. `fallback` says why LLVM is not used, or "".
+    ``backend`` and ``parallel`` are the user's choices.
     """
     if backend == "cuda":
         return [*describe_device(bounded), *describe_model(bounded)]

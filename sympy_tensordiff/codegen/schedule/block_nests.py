@@ -32,8 +32,8 @@ def block_nest(
 
 
 def shares_memory(step: Step, shared_loops: Mapping[str, SharedLoop], shapes: Shapes) -> bool:
-    """Return whether the threads of a block share memory in the GPU kernel of `step`. ``shared_loops`` maps arrays to
-    the loops that the threads which compute them share.
+    """Return whether the threads of a block share memory in the GPU kernel of `step`. ``shared_loops`` maps the name of
+    an array to the loop that the threads share to compute its entries.
     """
     if isinstance(step, FusedKernels):
         return step.array in shared_loops

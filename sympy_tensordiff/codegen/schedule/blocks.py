@@ -52,8 +52,8 @@ class BlockNest:
 
     @property
     def grid(self) -> tuple[Affine, ...]:
-        """The numbers of blocks to launch, as the extents of the block coordinates. In the direction `along`, the
-        extent counts entries: the launch divides it by the number of threads of a block in that direction.
+        """The numbers of blocks to launch, one for each block coordinate. In the direction ``self.along``, the number
+        counts entries: the launch divides it by the number of threads of a block in that direction.
         """
         return tuple([extent for _, extent in (*self.blocks, *self.entries)])
 

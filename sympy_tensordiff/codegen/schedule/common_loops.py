@@ -223,7 +223,7 @@ def _statements_to_move(earlier: Loop, between: Sequence[Statement], later: Loop
 
 def _agree(earlier: Loop, stores: Sequence[Set], later: Loop) -> bool:
     """Return whether the loops `earlier` and `later` can be joined to one that runs both bodies in each iteration,
-    without changing results.
+    without changing results. ``stores`` are the statements of `earlier` that set array entries.
 
     `later` may read an entry that the statements ``stores`` of `earlier` set only in the same iteration, and may not
     change anything that `earlier` uses.
@@ -253,8 +253,9 @@ def _changed(statement: Statement) -> set[str]:
 
 
 def _have_common_values(earlier: Loop, own: Sequence[Statement]) -> bool:
-    """Return whether the loop ``earlier`` and a later loop with the body `own` should be merged: both compute the same
-    costly value, which differs between iterations, and both read memory along rows or neither does.
+    """Return whether it pays to join the loop ``earlier`` with a later loop that has the body `own`: both compute the
+    same costly value, which differs between iterations. Their memory access must be alike: both read along rows, or
+    neither does.
 
     Both read along rows or neither does: one that reads down columns keeps functions of the other from being vectors.
     """
@@ -329,8 +330,8 @@ class _Numbering:
         return self.numbers[key]
 
     def read(self, statement: Statement) -> int | None:
-        """Return the value number (equal for equal values) of the value that `statement` assigns, and record it for the
-        target of the statement, so that later uses of the target have it, too. Return None if it assigns no value.
+        """Return the value number of the value that `statement` assigns; None if it assigns none. Record the number for
+        the target of the statement, so that later uses of the target get the same one.
         """
         if not isinstance(statement, Set) or isinstance(statement.value, Ends | Identity):
             return None
@@ -394,9 +395,9 @@ class _Computed(_Numbering):
         return tuple(self.body)
 
     def _count(self, root: int, is_root: bool) -> None:
-        """Count the uses of the values from which value number `root` is computed in ``self.uses``, and record in
-        ``self.always`` those that are needed whatever branches selects take. With ``is_root``, count a use of `root`
-        itself, too.
+        """Count in ``self.uses`` the uses of each value from which the value number `root` is computed. Record in
+        ``self.always`` the values that are needed whatever branches selects take. With ``is_root``, count a use of
+        `root` itself, too.
         """
         self.uses[root] += is_root
         stack = [root] if root not in self.counted else []

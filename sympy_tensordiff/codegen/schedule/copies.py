@@ -49,8 +49,9 @@ def without_copies(program: Program) -> Program:
 
 
 def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
-    """Return `note`, a line ``"array: text"`` of the plan, with the name of an array that was removed replaced by that
-    of the array to read instead, which ``gone`` has. Other notes are unchanged.
+    """Return `note`, a line ``"array: text"`` of the plan, with the name of a removed array replaced by that of the
+    array to read instead. ``gone`` maps names of removed arrays to the kernels that fill these others. Other notes are
+    unchanged.
     """
     name, mark, text = note.partition(":")
     return f"{gone[name].array}{mark}{text}" if name in gone else note

@@ -310,14 +310,12 @@ def _axis_of_whole_extent(view: Load, label: str, extent: Affine, shapes: Shapes
 def _tasks(
     step: Correlation, row: str, lane: str, lengths: Mapping[str, int], axis_of_label: Mapping[str, int]
 ) -> tuple[tuple[int, ...], str | None]:
-    """Choose how to divide the correlation ``step`` into tasks. Return ``(axes, label)``: the axes of its result along
-    which tasks differ, and the label of an index that each task solves for, or None.
+    """Choose the axes of the result along which the correlation ``step`` is cut into tasks. Return ``(axes, label)``:
+    if the last of the axes has a composite index such as ``i + k``, each task solves it for ``label``; otherwise
+    ``label`` is None. ``row`` and ``lane`` are the labels of the rows and lanes of a block.
 
-    ``row`` and ``lane`` are the labels of the rows and lanes of a block.
-
-    ``lengths`` has the length of each label. ``axis_of_label`` has labels that alone are the index of an
-    axis of the result. Tasks solve for an index, ``k``, if the last of the axes has a composite index such as
-    ``i + k``.
+    ``lengths`` has the length of each label. ``axis_of_label`` has the labels that alone are the index of an axis of
+    the result.
     """
     found, number = [], 1
     counts = {
@@ -351,8 +349,8 @@ def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
 
 
 def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
-    """Return the labels that occur in the indices of the read ``view``; ``lengths`` is a dictionary from labels to
-    lengths.
+    """Return the labels of a correlation that occur in the indices of the read ``view``. ``lengths`` has all labels of
+    the correlation as keys.
     """
     return {name for form in view.index for name in form.atoms() if name in lengths}
 

@@ -194,9 +194,9 @@ def _first(recipe: Sequence[Rule], site: ScheduleContext, *args: Any) -> tuple[R
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, site: ScheduleContext) -> tuple[Statement, ...]:
-    """Return the statements ``body`` of `kernel` with loop-invariant reads moved out of loops: entries of integer
-    arrays, such as ``idx[i]``, and entries of real arrays unless the kernel may run often (``site.is_within``), as in a
-    fused loop.
+    """Return the statements ``body`` of `kernel` with loop-invariant reads moved out of loops. Entries of integer
+    arrays, such as ``idx[i]``, are moved in any case, those of real arrays only if the kernel does not run within a
+    fused loop (``site.is_within``).
     """
     box = kernel.box(site.prover.shapes)
     extents = {f"{kernel.array}.shape[{n}]": length for n, length in enumerate(box)}
@@ -403,9 +403,9 @@ def _distributed(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[State
 
 
 def usual_rows(loop: Loop, site: ScheduleContext) -> tuple[Statement, ...] | None:
-    """Split `loop`, the common loop of fused kernels, by a rare condition: return statements that run it without the
-    inner loops that this condition guards and then, if it was true somewhere, run the full loop again. None if there
-    are no such inner loops.
+    """Split `loop`, the common loop of fused kernels, by a rarely true condition. Return statements that run the loop
+    without the inner loops that this condition guards and then, if it was true in some iteration, run the full loop
+    again. None if there are no such inner loops.
     """
     found: tuple[Statement, ...] | None = _first((USUAL,), site, loop, site, False)[1]
     return found
@@ -421,8 +421,8 @@ def common_loops(
 
 
 def distributed_rows(loop: Loop, site: ScheduleContext) -> Loop:
-    """Return ``loop``, the common loop of fused kernels, cut into strips: in each strip, one loop computes reductions
-    and a vectorised one functions of their results. Return `loop` itself if that is not possible.
+    """Return ``loop``, the common loop of fused kernels, cut into strips: in each strip, one loop computes reductions,
+    and a second, vectorised one computes functions of their results. Return `loop` itself if that is not possible.
     """
     found = _first((DISTRIBUTE,), site, loop, site, False)[1]
     if found is None:
@@ -444,9 +444,9 @@ def _interior(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statemen
 
 
 def _with_near_angles(body: Sequence[Statement], site: ScheduleContext) -> tuple[Statement, ...]:
-    """Apply the rule `with_near_angles` to the loops of ``body``, also those in its conditionals: run a loop that
-    computes sines or cosines with fast ones, right for small angles only, and again with ordinary ones if an angle was
-    large. Loops to which the rule does not apply stay unchanged.
+    """Return ``body`` with its loops, also those in conditionals, rewritten by the rule `with_near_angles`: sines and
+    cosines are computed by fast functions for small angles, and again by ordinary ones if an angle was large. Other
+    loops stay unchanged.
     """
     found: list[Statement] = []
     for s in body:

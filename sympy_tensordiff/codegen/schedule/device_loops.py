@@ -80,10 +80,9 @@ def block_loop(step: Recurrence) -> BlockRecurrence | None:
 
 
 def _block_loop(step: Recurrence) -> BlockRecurrence | None:
-    """Convert the recurrence `step` so that blocks of GPU threads can run its loop over time. Return None if a step
-    calls a library or needs an amount of memory that changes with the time.
-
-    Unlike `block_loop`, accept steps known to be large.
+    """Convert the recurrence `step` like `block_loop`, so that blocks of GPU threads can run its loop over time, but
+    accept steps known to be large. Return None if a step calls a library or needs an amount of memory that changes with
+    the time.
     """
     inner: dict[str, BlockRecurrence] = {}
     for one in step.body.kernels:
@@ -138,8 +137,8 @@ def without_axis(extents: Sequence[Affine], axis: int | None) -> Extents:
 
 
 def _terms(kernel: Kernel, shapes: Shapes, axes: Mapping[str, int]) -> Iterator[Extents]:
-    """Estimate the operations of `kernel` for one batch entry as a sum of products, and yield the known factors of each
-    product: extents of the kernel's array, and lengths of nested loops.
+    """Estimate the operations of `kernel` for one batch entry as a sum of products, and yield each product as a tuple
+    of its known factors: extents of the kernel's array, and lengths of nested loops.
 
     The extents are found in `shapes`; `axes` maps arrays to their batch axes.
     """
@@ -190,8 +189,8 @@ def _describe_loop(step: Recurrence) -> Iterator[str]:
 
 
 def batch_axes(body: Program, states: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return ``{array: axis}`` for the arrays of a recurrence's step ``body`` and its states, where ``axis`` is a batch
-    axis: all entries along it are computed independently. {} if there is none.
+    """Find a batch axis of a recurrence, along which all entries are computed independently. Return ``{array: axis}``,
+    the number of this axis in each array of the step ``body`` and of its states; {} if there is none.
 
     ``states`` are pairs (argument, result).
 
@@ -243,8 +242,9 @@ def _is_extended(axes: dict[str, int], body: Program, states: Sequence[tuple[str
 
 
 def _is_batch(axes: Mapping[str, int], body: Program, states: Sequence[tuple[str, str]]) -> bool:
-    """Return whether the batch axes `axes`, a dictionary from arrays to axes, divide all arrays that change from time
-    step to time step into independent parts: each kernel of ``body`` reads them only at its own index along this axis.
+    """Return whether `axes`, a dictionary from arrays to axes, gives a batch axis for all arrays that change from time
+    step to time step: each kernel of ``body`` reads them only at its own index along this axis. Entries of the batch
+    are then independent.
 
     ``states`` are pairs of the argument and the result of a state.
     """

@@ -29,9 +29,10 @@ MAX_STORED = 4
 
 def distributed(loop: Loop, like: str, fresh: Callable[[str], str]) -> tuple[list[Alloc], Loop] | None:
     """Split `loop` into one loop for reductions and a vectorised loop for functions of their results, both in strips.
-    Return ``(local arrays, loop)``, or None if that is illegal or does not pay.
+    Return ``(local arrays, loop)``, or None if that is illegal or does not pay. The local arrays, of the dtype of the
+    array ``like``, pass the results from one loop to the other.
 
-    The local arrays, of the dtype of ``like``, pass the results from one loop to the other; ``fresh`` makes new names.
+    ``fresh`` makes new names.
 
     None if no vectorised function follows a reduction in the loop, if the loop is short, or if one part depends on what
     another iteration of the other computes.
@@ -65,9 +66,8 @@ def _scattered(
     loop: Loop, fresh: Callable[[str], str]
 ) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[str]] | None:
     """Split the body of a loop such as ``y[p[i]] += exp(x[i])``, which adds function values to entries with indices
-    from data. Return ``(functions, addition, stored)``, or None for other loops.
-
-    These are the statements that compute the values, those that add them, and the names of the scalars in between.
+    from data. Return the statements that compute the values, those that add them, and the names of the scalars that
+    pass the values; None for other loops.
     """
     *functions, last = loop.body
     targets = [part.target for part in statements([last]) if isinstance(part, Set) and isinstance(part.target, Load)]

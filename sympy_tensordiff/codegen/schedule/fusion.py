@@ -248,6 +248,7 @@ class _Fusion:
 
     def is_total(self, kernel: Kernel, group: _Group, common: AbstractSet[str]) -> bool:
         """Return whether `kernel` can be fused into the loop of `group`, because it is one reduction over this loop.
+        ``common`` are the arrays that it shares with the group.
 
         It must read the arrays ``common`` to both only at the loop variable, and have fewer axes than one of them.
         """
@@ -336,8 +337,8 @@ class _Fusion:
 
 
 def _functions_in_loops(kernel: Kernel) -> frozenset[str | External]:
-    """Return the functions that `kernel` calls in its innermost loops, without loops of few steps. `EXPONENTIAL` is
-    added if one of them is computed from a single exponential.
+    """Return the functions that `kernel` calls in its innermost loops, without loops of few steps. If one of them, such
+    as tanh, is computed from a single exponential, `EXPONENTIAL` is added.
     """
     bodies = [loop.body for loop in loops(kernel.body) if not has_few_steps(loop) and not any(loops(loop.body))]
     if len(kernel.axes) == 1 and not any(loops(kernel.body)):
@@ -388,8 +389,8 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
 
 
 def _reads_only_at(kernel: Kernel, arrays: AbstractSet[str], *variables: str) -> bool:
-    """Return whether every read of one of `arrays` in `kernel` has the indices ``variables`` first, as ``a[i, 2*j]``
-    has i.
+    """Return whether every read of one of `arrays` in `kernel` has ``variables`` as its first indices. The read ``a[i,
+    2*j]`` has ``i``, but not ``i, j``.
     """
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False
@@ -552,9 +553,9 @@ class _Parts:
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
     ) -> Sequence[Statement]:
-        """Return the scheduled statements of ``kernel``, with the body `body`, for one iteration of the loop that it
-        shares with other kernels. ``entry`` maps accumulators to their replacements; local arrays are added to
-        ``self.arrays``.
+        """Return the statements `body` of ``kernel``, scheduled for one iteration of the loop that it shares with other
+        kernels. ``entry`` maps accumulators to the scalars or array entries that replace them; local arrays are added
+        to ``self.arrays``.
         """
         nest = scheduled(self.local(kernel, kernel.axes, body), replace(self.site, entries=entry))
         self.arrays += nest.arrays

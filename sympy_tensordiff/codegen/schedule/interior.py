@@ -63,9 +63,9 @@ class LoopContext(NamedTuple):
 
 
 def interior(loop: Loop, fresh: Callable[[str], str], context: LoopContext) -> tuple[Statement, ...] | None:
-    """Split an innermost loop into an interior, where all guards are true and not tested, and the loops before and
-    after it. Return the new statements; None if the loop has neither guards nor quotients to remove, or is short or
-    large.
+    """Split an innermost loop into up to three: an interior, where all guards are true and not tested, and the loops
+    before and after it. Return the new statements; None if there are no guards or quotients to remove, or if the loop
+    is too short or too large.
 
     ``fresh`` returns new names; ``context`` has the loops around it.
 
@@ -149,8 +149,8 @@ def guards(loop: Loop, context: LoopContext) -> Guards:
 
 
 def _periodic_axis(part: Quotient | SymbolicQuotient, around: Sequence[Loop], lengths: Lengths) -> str | None:
-    """Return the variable of the first loop in `around` for which the quotient `part` is 0 except near the ends of the
-    loop, as i for ``(i + 1)//n`` with ``0 <= i < n``. None if there is none.
+    """Return the variable of the first loop in `around` along which the quotient `part` is 0 except near the ends: i
+    for ``(i + 1)//n`` with ``0 <= i < n``. None if there is no such loop.
 
     `lengths` has the values of sizes.
     """
@@ -259,11 +259,11 @@ def _loop_between(
     zeros: Mapping[Quotient | SymbolicQuotient, Affine],
     lengths: Lengths,
 ) -> Loop:
-    """Return `loop` with the additional bounds `lows` and `highs`, and with its body simplified by the constraints
-    `facts`.
+    """Return `loop` with the additional bounds `lows` and `highs`, and with its body simplified: guards that the
+    constraints `facts` decide are removed, and the quotients `zeros` are replaced by their values.
 
-    Conditions that `facts` imply and statements whose condition contradicts `facts` are removed; the quotients `zeros`
-    are replaced by their values. ``lengths`` maps names of axis lengths to forms.
+    A guard is removed alone if `facts` imply its conditions, with its body if they contradict one. ``lengths`` maps
+    names of axis lengths to forms.
     """
     body: list[Statement] = []
     for statement in loop.body:

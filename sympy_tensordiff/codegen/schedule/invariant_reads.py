@@ -40,19 +40,19 @@ class InvariantReads:
     has_values: bool
 
     def body(self, body: Sequence[Statement], rows: Rows) -> tuple[Statement, ...]:
-        """Return the nest `body` with hoisted reads, if it reads entries of integer arrays; else `body` itself.
-        ``rows`` hold around it.
+        """Return the loop nest `body` with loop-invariant reads moved in front of loops, if it reads entries of integer
+        arrays; else `body` itself. ``rows`` are constraints that hold around it.
         """
         return self.block(body, rows, {}, "") if any(data_entries(forms(body))) else tuple(body)
 
     def block(
         self, body: Sequence[Statement], rows: Rows, stored_entries: Mapping[Entry, str], variable: str
     ) -> tuple[Statement, ...]:
-        """Return the statements of `body` with each entry that its inner loops read repeatedly stored in a scalar
-        before these loops.
+        """Return the statements of `body`, the body of the loop over `variable`, with each entry that its inner loops
+        read repeatedly stored in a scalar before these loops. ``stored_entries`` maps entries that are stored already
+        to their scalars; ``rows`` are known constraints.
 
-        `variable` is that of the loop with the body `body`, or "". ``stored_entries`` maps entries to scalars; ``rows``
-        are known constraints.
+        `variable` is "" outside of all loops.
 
         An entry that may be out of bounds is not read before the loops.
         """
@@ -81,8 +81,8 @@ class InvariantReads:
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
-        """Yield the array entries to read before the inner loops of `body`, on which they do not depend, once in each
-        iteration over `variable`.
+        """Yield the array entries to read before the inner loops of `body`, once in each iteration over `variable`: the
+        inner loops read them, but their indices do not depend on variables of these loops.
 
         They depend on `variable`; if it is "", they are read once in all.
         """

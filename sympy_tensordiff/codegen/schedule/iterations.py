@@ -137,8 +137,8 @@ class _Reads:
                     self.store(statement.name, tuple([form.substitute(values) for form in statement.index]))
 
     def store(self, array: str, index: tuple[Affine, ...]) -> None:
-        """Record that ``array[index]`` is stored. Forget the known entries that this store may change: all entries of
-        the array that are not at a constant distance from it.
+        """Record that ``array[index]`` is stored: it is now a known entry. Forget all others except entries of the same
+        array at a constant distance from it, which this store does not change.
         """
         others = [known for name, known in self.known if name == array]
         near = [known for known in others if all((a - b).is_constant for a, b in zip(known, index, strict=True))]

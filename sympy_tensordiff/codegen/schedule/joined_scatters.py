@@ -19,7 +19,8 @@ from sympy_tensordiff.codegen.ir.walk import all_names, filled_arrays, statement
 
 def with_joined_scatters(program: Program) -> Program:
     """Return the program with scatters to equal entries of an array, such as ``y[p[k]] += a[k]`` and ``y[p[k]] +=
-    b[k]``, joined into one. Steps between them that do not use the array, such as one that fills ``b``, come before.
+    b[k]``, joined into one. Steps between them that do not use the array, such as one that fills ``b``, are moved in
+    front of it.
     """
     taken = all_names(program)
     steps: list[Step] = []

@@ -27,8 +27,8 @@ FREE = frozenset({"sum", "max", "min"})
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
-    """Return `kernel` with one accumulator in place of two for each sum of sums, so that both loops can be distributed
-    over threads.
+    """Replace the two accumulators of each sum of sums in `kernel` by one, so that both loops can be distributed over
+    threads: the inner loop adds to the total directly. Return the new kernel.
     """
     return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_with_one_accumulator(statement),)))
 

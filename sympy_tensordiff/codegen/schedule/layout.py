@@ -77,8 +77,9 @@ def in_reading_order(program: Program) -> Program:
 
 
 def _with_sums_along_rows(program: Program) -> Program:
-    """Return `program` with sums that read columns computed along rows where the last axes of their array are short, as
-    ``Sum(B[i, p]*x[i, q], i)`` for two q: a temporary with the long axis last is filled, and copied.
+    """Return `program` with sums that read columns computed along rows, where the last axes of their array are short:
+    for ``Sum(B[i, p]*x[i, q], i)`` with two values of q, a temporary with the long axis p last is filled, and copied to
+    the array.
     """
     prover = Prover(program)
     taken = all_names(program)
@@ -105,9 +106,9 @@ def _with_sums_along_rows(program: Program) -> Program:
 
 
 def _order_for_rows(kernel: Kernel, prover: Prover, own: AbstractSet[str]) -> list[int] | None:
-    """Return the order of the axes of `kernel`, whose last ones are short, in which its sums read contiguous memory:
-    the last long axis at the end. None if the last axis is long, if that order does not make more reads contiguous, or
-    if only the arrays ``own``, which can be stored in another order, are read down their columns.
+    """Return the order of the axes of `kernel` in which its sums read contiguous memory: the last long axis is moved
+    behind the short axes that follow it. None if no short axis follows it, if this makes no more reads contiguous, or
+    if only arrays in ``own``, which can be stored in another order instead, are read down their columns.
     """
     box = kernel.box(prover.shapes)
     long = [n for n, length in enumerate(box) if not is_short(length)]
@@ -130,8 +131,8 @@ def _order_for_rows(kernel: Kernel, prover: Prover, own: AbstractSet[str]) -> li
 def _with_transposed_values(
     program: Program, settled: AbstractSet[str], known: dict[int, _RowsOfReads], has_invariants: bool
 ) -> Program:
-    """Return `program` with the axes of some temporaries in another order, so that more accesses are contiguous: the
-    reads of these temporaries, and the reads by the kernels that fill them. Those named in `settled` stay as they are.
+    """Return `program` with the axes of some temporaries in another order, so that more reads are contiguous: those of
+    the temporaries, and those by the kernels that fill them. Temporaries named in `settled` stay as they are.
 
     One order changes what is best for the others, so that they are chosen one after the other. `known` and
     ``has_invariants`` are those of `_axis_to_put_last`.
@@ -184,7 +185,9 @@ def _with_last_axis(program: Program, name: str, last: int) -> Program:
 
 
 class _RowsOfReads(NamedTuple):
-    """The answers about a kernel that `_axis_to_put_last` needs; they are kept while other kernels change."""
+    """A record of a kernel for `_axis_to_put_last`: whether it has prefix scans, and how many of its reads are
+    contiguous for each axis that could be stored last. It is kept while other kernels change.
+    """
 
     kernel: Kernel
     """The kernel itself, so that its id is not given to another one."""
@@ -198,14 +201,16 @@ class _RowsOfReads(NamedTuple):
 
 
 def _rows_of_reads(kernel: Kernel, prover: Prover) -> _RowsOfReads:
-    """Return whether `kernel` has scans, and its votes for the axes of arrays to be stored last."""
+    """Count, for each array and axis, the reads in `kernel` that are contiguous if the array is stored with this axis
+    last. Return the counts as a record, which also says whether `kernel` has prefix scans.
+    """
     votes: Counter[tuple[str, int]] = Counter()
     invariant: Counter[tuple[str, int]] = Counter()
 
     def vote(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Count in ``votes`` the axis of the array of `load` along which the loop over ``variable`` reads it, and each
-        axis of the array that `kernel` fills along which `load` reads contiguously; ``around`` is not used. Return
-        `load` unchanged.
+        """Count in ``votes`` each axis for which `load` is contiguous if the axis is stored last: an axis of the array
+        that `load` reads, along the loop over ``variable``, or of the array that `kernel` fills. Return `load`
+        unchanged; ``around`` is not used.
         """
         run = run_of(load, variable)
         if run is not None and run[1] == 1:
@@ -224,11 +229,12 @@ def _rows_of_reads(kernel: Kernel, prover: Prover) -> _RowsOfReads:
 def _axis_to_put_last(
     program: Program, settled: AbstractSet[str], known: dict[int, _RowsOfReads], has_invariants: bool
 ) -> tuple[str, int] | None:
-    """Return ``(name, axis)``: the temporary, and the axis that is to be stored last, for which the most additional
-    reads become contiguous. Reads of the temporary count, and reads by the kernel that fills it. None if no change is
-    better. Temporaries named in `settled` are not considered. ``known`` has what was found in kernels, by their ids.
-    With ``has_invariants``, loop-invariant reads by the kernel that fills the temporary count like strided ones,
-    otherwise like contiguous ones.
+    """Return ``(name, axis)``: the temporary, and its axis to be stored last, for which the most additional reads
+    become contiguous; None if no change is better. Temporaries named in `settled` are not considered. ``known`` caches
+    the counts of reads in kernels, by their ids.
+
+    Reads of the temporary count, and reads by the kernel that fills it. With ``has_invariants``, loop-invariant reads
+    by this kernel count like strided ones, otherwise like contiguous ones.
 
     An axis is not moved if all axes after it are short, since the kernels of one row share its entries.
     """
@@ -283,14 +289,14 @@ def _with_turned(program: Program, name: str, groups: _Groups) -> Program:
     prover = Prover(program)
 
     def turn(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        """Return `load` with its row and column indices exchanged if it reads the array; ``variable`` and ``around``
-        are not used.
+        """Return `load` with its row and column indices exchanged if it reads the array ``name`` of the enclosing
+        function; ``variable`` and ``around`` are not used.
         """
         return Load(name, groups.turned(load.index)) if load.array == name else load
 
     def operand(one: Operand) -> Operand:
-        """Return the operand ``one`` of a matrix product, with its row and column labels exchanged if it is the
-        array.
+        """Return the operand ``one`` of a matrix product, with its row and column labels exchanged if it is the array
+        ``name`` of the enclosing function.
         """
         return replace(one, labels=groups.turned(one.labels)) if one.array == name else one
 
@@ -308,9 +314,11 @@ def _with_turned(program: Program, name: str, groups: _Groups) -> Program:
 
 
 def _column_reads(program: Program, name: str | None = None) -> int:
-    """Return how many reads in the kernels of `program` run down columns: the innermost loop on which such a read
-    depends moves it by more than one entry. With `name`, only kernels count that read this array. A product without
-    axes, a sum of ``a[i, j]*b[i, j]``, counts one if it reads both in different orders.
+    """Return the number of reads in the kernels of `program` that run down the columns of an array, with a stride,
+    instead of along its rows. With `name`, only kernels that read this array count.
+
+    The innermost loop on which such a read depends moves it by more than one entry. A product without axes, a sum of
+    ``a[i, j]*b[i, j]``, counts one if it reads both in different orders.
     """
     prover = Prover(program)
     count = 0

@@ -180,9 +180,9 @@ def carry(
 
 
 def _where_shifts_exist(row: Loop, scan: PrefixScan, moves: Sequence[Statement]) -> Sequence[Statement]:
-    """Return ``moves``, statements that read the shifts of an entry, behind the condition that the `scan` along ``row``
-    has terms at this entry, if shifts are read at neighbours of the entry, such as ``m[i - 1]``: those of the first
-    entries may not exist.
+    """Return ``moves``, statements that update the `scan` along ``row`` and read its shifts, behind the condition that
+    the scan has terms at the entry. Without shifts at neighbours of the entry, such as ``m[i - 1]``, which may not
+    exist for the first entries, return ``moves`` unchanged.
     """
     here = Affine.variable(row.variable)
     parts = [part for pairs in (scan.shifts, scan.places) for _, part in pairs]
@@ -195,10 +195,9 @@ def _where_shifts_exist(row: Loop, scan: PrefixScan, moves: Sequence[Statement])
 
 
 def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence[Statement]) -> list[Statement]:
-    """Return statements that move the running sum `total` of a row on to the next entry. For one more term, they run
-    ``growth``, which multiplies `total` by the factor that all earlier terms gain.
-
-    For several, they set `total` to 0 and run ``begin``, which resets the index ``end`` of the next term.
+    """Return statements that move the running sum `total` of `scan` on to the next entry of a row. If this entry has
+    one more term, they run ``growth``, which multiplies `total` by the factor that all earlier terms gain. If it has
+    several more, they set `total` to 0 and run ``begin``, which resets the index ``end`` of the next term.
     """
     (near,), far = (scan.loop.lows, scan.loop.highs) if scan.downward else (scan.loop.highs, scan.loop.lows)
     sign, here = (-1 if scan.downward else 1), Affine.variable(end.name)
@@ -211,8 +210,8 @@ def _grow(scan: PrefixScan, end: Name, begin: Set, total: Name, growth: Sequence
 
 
 def _adds_one(row: Loop, last: Affine, scan: PrefixScan) -> bool:
-    """Return whether the `scan` along the loop `row` adds exactly one term from each entry to the next, and begins with
-    one term. A scan that runs downwards begins at the entry ``last``.
+    """Return whether the `scan` along the loop `row` has one term at the first entry, and exactly one more at each
+    further entry. A scan that runs downwards begins at the entry ``last``.
     """
     loop, here = scan.loop, (Bound(Affine.variable(row.variable)),)
     if scan.downward:
@@ -329,9 +328,9 @@ def _rescale(
     terms: Sequence[Statement],
     fresh: NameMaker,
 ) -> tuple[list[Statement], list[Statement]]:
-    """Return ``(once, moves)``: statements that run before the row, and those that update the running sums `totals` of
-    ``exp(u[j] + m)`` at each entry, when the shift ``m`` changes by ``change``. They multiply by ``exp(change)`` or, if
-    that loses digits, sum again by ``terms``.
+    """Return statements that update the running sums `totals` of ``exp(u[j] + m)`` along a row when the shift ``m``
+    changes by ``change``: ``(once, moves)``, to run before the row and at each entry. They multiply by ``exp(change)``
+    or, if that loses digits, sum again by ``terms``.
 
     `parts` are pairs ``(new, old)`` of terms of ``m``; without them, ``change`` is the same for all entries.
 

@@ -56,7 +56,8 @@ Bounds: TypeAlias = tuple[Bound, ...]
 
 def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | None:
     """Return ``(loop, lower bounds, upper bounds)`` for interchanging `loop` with the loop over `axis` around it:
-    `loop` without its bounds that depend on `axis`, and these bounds solved for `axis`, ``i >= j`` for ``j <= i``.
+    `loop` without its bounds that depend on `axis`, and the bounds of `axis` that replace them. For the axis i and a
+    loop over j, ``j <= i`` is replaced by ``i >= j``.
 
     None if a bound cannot be solved for `axis`, or if `loop` would have no lower or no upper bound.
     """
@@ -79,9 +80,9 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 
 
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
-    """Return ``(conditions, lower bounds, upper bounds)`` to replace the guard `test` inside of the loop over `axis`:
-    its conditions without ``axis``, and those that bound the axis, such as ``i >= 1``. None if a condition on ``axis``
-    is not such a bound.
+    """Return ``(conditions, lower bounds, upper bounds)`` to replace the guard `test` when the loop over `axis` is
+    moved inside of it: its conditions without ``axis``, and those on ``axis`` as bounds of this loop, such as ``i >=
+    1``. None if a condition on ``axis`` is no such bound.
     """
     others: list[Constraint] = []
     ends: tuple[list[Bound], list[Bound]] = [], []
@@ -291,7 +292,8 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 def sums_plan(kernel: Kernel, prover: Prover, extent: Affine | None = None) -> RowPlan | None:
     """Return a plan to move the loop over the last axis of `kernel` inside of its sums, so that memory is read
-    contiguously; None if that gains nothing. ``extent`` is the length of that axis if the array has another order.
+    contiguously; None if that gains nothing. ``extent`` is the length of this axis, if the axes of `kernel` are in
+    another order than those of its array.
     """
     if not kernel.axes or not keeps_order_in_rows(kernel):
         return None
@@ -481,8 +483,8 @@ class RowPlanner:
         return total
 
     def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
-        """Return the scalars that must become local arrays with one entry per entry of a row (scalar expansion): they
-        differ along the row, and one of ``segments`` uses them that is not the one that computes them.
+        """Return the scalars that must become local arrays with one value per entry of a row (scalar expansion): they
+        differ along the row, and are computed in one of ``segments`` and used in another.
         """
         made: dict[str, int] = {}
         found: set[str] = set()

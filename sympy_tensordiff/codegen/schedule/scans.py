@@ -176,8 +176,8 @@ class _ScanFinder:
         return any(name in self.declared and not self.outside.get(name) for name in used)
 
     def rescaled(self, scan: PrefixScan) -> PrefixScan | None:
-        """Return `scan` with its ``shifts`` set, if its terms are like ``exp(u[j] - m[i])`` for entry i; None for other
-        terms.
+        """Return `scan`, if its terms are like ``exp(u[j] - m[i])`` at the entry i, with its ``shifts`` set: the parts
+        of the exponent that depend on i, here ``m[i]``. None for other terms.
 
         The running sum is then multiplied by an exponential when the shift ``m[i]`` changes from entry to entry.
         """
@@ -208,8 +208,9 @@ class _ScanFinder:
         return replace(found, moments=moments, places=places)
 
     def selected(self, value: Scalar) -> tuple[Scalar | None, Scalar]:
-        """Return ``(test, v)`` for a `value` that is v where ``test`` holds and 0 elsewhere, if the test is the same
-        for all entries of a row. Choices by the same test in v are decided. Return ``(None, value)`` for other values.
+        """Return ``(test, v)`` for a select `value` that is v where ``test`` holds and 0 elsewhere, if ``test`` is the
+        same for all entries of a row; ``(None, value)`` for other values. Inside of v, selects by the same test are
+        replaced by their first branches.
         """
         if not isinstance(value, Operation) or value.function != "select" or value.arguments[2] != ZERO:
             return None, value
@@ -225,9 +226,9 @@ class _ScanFinder:
         return test, rewrite_scalar(chosen, decided)
 
     def entry_part(self, value: Scalar, loop: Loop) -> tuple[tuple[Scalar, Scalar], ...] | None:
-        """Return the pairs ``(c, p[i])`` of `value`, a sum of products ``c*p[i]`` where ``c`` is the same for all
-        entries i of a row: ``c*(p[i] - q[j])``, where j is the variable of `loop`, gives one pair. () if `value` does
-        not depend on i.
+        """Return the parts of `value` that depend on the entry i of a row, as pairs ``(c, p[i])`` for terms ``c*p[i]``
+        with the same c for all entries. With j the variable of `loop`, ``c*(p[i] - q[j])`` gives one pair. () if
+        `value` does not depend on i.
 
         None if `value` is no sum of such terms and of terms that are the same for all entries.
         """

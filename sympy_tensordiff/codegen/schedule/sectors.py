@@ -14,9 +14,9 @@ from sympy_tensordiff.integer.products import times
 
 
 def neighbours(box: Mapping[str, Affine], first: str) -> dict[str, int]:
-    """Return for each axis of an array with the extents ``box`` how many index values occur among the 32 entries that
-    the threads of a warp compute. These are neighbours along the axis ``first``, then along the other axes from last to
-    first.
+    """Return a dictionary from the axes of an array with the extents ``box`` to the number of different indices along
+    them among the 32 entries that a warp of threads computes. These entries are neighbours along the axis ``first``,
+    then along the other axes from last to first.
     """
     found: dict[str, int] = {}
     lanes = WARP

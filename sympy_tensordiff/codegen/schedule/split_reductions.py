@@ -145,9 +145,9 @@ class _Stages:
         """How often the sum has been cut whose parts an axis numbers, by the axis."""
 
     def prepared_steps(self, step: Step) -> Sequence[Step]:
-        """Return the steps that replace `step` before its long sums are split: for a scatter that adds sums, or a sum
-        with a matrix product in each term, one kernel that stores these sums or products and one that uses them. Any
-        other step is returned alone.
+        """Return the steps that replace `step` before its long sums are split. For a scatter that adds sums, one kernel
+        stores the sums, and a scatter adds them; for a sum with a matrix product in each term, one kernel stores the
+        products, and one sums. Any other step is returned alone.
         """
         if not isinstance(step, Kernel):
             return [step]
@@ -371,11 +371,10 @@ class _Stages:
     def in_parts_of_another_loop(
         self, kernel: Kernel, number: int, chosen: ChosenLoop, array: str
     ) -> list[Kernel] | None:
-        """Return kernels that fill ``array`` as `kernel` does, for a statement ``number`` that sums over several long
-        loops to few entries: blocks of threads divide one loop, and the threads of a block divide the loop ``chosen``.
-        Later kernels add up the partial sums.
-
-        Return None if there is no second long loop, or too little work.
+        """Split statement ``number`` of `kernel`, a sum over several long loops for few entries, over two levels of a
+        GPU: blocks of threads divide one loop, and the threads of a block divide the loop ``chosen``. Return kernels
+        that compute partial sums and add them up in ``array``; None if there is no second long loop, or too little
+        work.
         """
         entries = times(*self.shapes[kernel.array])
         is_few = entries.is_constant and entries.constant <= 4 * MOST_PARTS

@@ -111,8 +111,8 @@ def tiling(kernel: Kernel, shapes: Shapes) -> _Tiling | None:
 
 
 def _sums_per_thread(extent: Affine) -> int:
-    """Return how many sums each thread computes along an axis of length `extent`, so that most of a tile of results is
-    in use; 0 if the axis is too short for tiles.
+    """Return how many entries of the result each thread computes along an axis of length `extent`: `EACH`, or fewer if
+    the axis is short. 0 if too little of a tile would be used.
     """
     if not extent.is_constant:
         return EACH
@@ -153,7 +153,9 @@ def _extent(loop: Loop) -> Affine | None:
 
 
 def _length(loop: Loop) -> Affine:
-    """Return the number of iterations of a loop, from its first upper and its last lower bound."""
+    """Return the upper bound of a loop minus its lower bound, plus 1: about its number of iterations. Of several
+    bounds, the first upper and the last lower one count.
+    """
     return loop.highs[0].form - loop.lows[-1].form + 1
 
 
@@ -168,8 +170,8 @@ def tile_nest(kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: NameMaker) -
 
 
 class _TileNest:
-    """Builds the GPU loop nest of a kernel whose result is computed in tiles, one by each block of threads. ``entries``
-    lists the row and column of each entry that a thread computes.
+    """Builds the GPU loop nest of a kernel whose result is computed in tiles: each block of threads computes one tile.
+    ``entries`` has the row and column of each entry that one thread computes.
     """
 
     def __init__(self, kernel: Kernel, plan: _Tiling, shapes: Shapes, fresh: NameMaker) -> None:
@@ -226,16 +228,17 @@ class _TileNest:
         return BlockNest((*starts, loop, *stores), *coordinates, tuple(shared), tuple(blocks), tiles=tuple(tiles))
 
     def extreme(self, form: Affine, sign: int) -> Affine:
-        """Return the greatest (``sign`` 1) or least (-1) value of `form`, a bound of the summation loop such as ``i +
-        1`` for row i, over the rows and columns of a tile, as a form in the first row and column.
+        """Return the greatest (``sign`` 1) or least (-1) value in a tile of `form`, a bound of the summation loop. In a
+        tile with the rows ``r`` to ``r + 15``, the greatest value of ``i + 1`` is ``r + 16``, where ``i`` is the row.
         """
         for axis, start in self.starts.items():
             form = form.substitute({axis: start + (self.size[axis] - 1) * (sign * form.coefficient(axis) > 0)})
         return form
 
     def tied_rows(self, entry: Mapping[str, Affine]) -> tuple[Constraint, ...]:
-        """Return the conditions on the summation index ``k`` of a tile that depend on the row or column, such as ``k <=
-        i`` for a triangular matrix. The row and column are replaced by their values in `entry`.
+        """Return the bounds of the summation index that depend on the row or column, such as ``k <= i`` for a
+        triangular matrix, as constraints for one `entry` of the result. `entry` maps the row and column axis to the
+        indices of the entry.
         """
         own = self.first + self.k
         rows = [Constraint("ge", high.form.substitute(entry) - own) for high in self.last.highs if self.is_tied(high)]
@@ -255,8 +258,8 @@ class _TileNest:
         return (self.plan.row, self.plan.left), (self.plan.column, self.plan.right)
 
     def copies(self, load: Load, axis: str) -> Iterator[Statement]:
-        """Yield the statements by which a thread copies entries of ``load``, an operand with the result's axis `axis`,
-        into its tile in shared memory. Neighbouring threads copy neighbouring entries.
+        """Yield the statements by which a thread copies entries of the read ``load`` into a tile in shared memory. The
+        read varies along `axis`, the row or column axis of the result. Neighbouring threads copy neighbouring entries.
         """
         name = self.fresh(f"{load.array}_tile")
         self.tiles[load] = name, axis
@@ -277,8 +280,9 @@ class _TileNest:
             yield If(tuple(inside), (Set(Load(name, (term, place + SIDE * number)), read),))
 
     def copy_of_terms(self, load: Load) -> Statement:
-        """Return the statement by which threads copy entries of ``load`` into a new array in shared memory, one for
-        each summation index of the tile. The array's name is recorded in ``vectors``.
+        """Return the statement that copies entries of ``load``, a read that depends on the summation index only, such
+        as a weight ``w[k]``, into a new array in shared memory: one for each summation index of the tile. Record the
+        array's name in ``vectors``.
 
         Only the threads with ``y = 0`` copy, each the entry for its own ``x``.
         """

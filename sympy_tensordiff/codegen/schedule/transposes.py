@@ -60,8 +60,8 @@ def transposed_reads(kernel: Kernel, shapes: Shapes) -> tuple[str, tuple[Load, .
 
 
 def last_axis(box: Mapping[str, Affine]) -> str:
-    """Return the last axis with more than one entry of an array with the extents ``box``, along which neighbouring
-    entries in memory differ; "" if there is none.
+    """Return the last axis with more than one entry of an array with the extents ``box``: a step along it leads to the
+    next entry in memory. Return "" if there is none.
     """
     return next((axis for axis, extent in [*box.items()][::-1] if extent != Affine.of(1)), "")
 

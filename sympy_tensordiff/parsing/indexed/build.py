@@ -76,8 +76,8 @@ class DeclaredNames:
             raise node.error(f"{short(node.text)} is {what}, so no index has this name; take another")
 
     def extent_of(self, index: Tree, body: Tree) -> Any:
-        """Return the extent of the tensor axes that ``index`` runs along in ``body``: the axes that it indexes alone,
-        as ``i`` in ``x[i]``, not in ``x[i + 1]``.
+        """Return the extent of the tensor axes along which ``index`` alone runs in ``body``: of ``x`` for ``i`` if the
+        body contains ``x[i]``. Entries such as ``x[i + 1]`` do not count.
 
         Raise `ParseError` if there is no such axis, or if two have different extents.
         """
@@ -136,8 +136,8 @@ BoundIndices = Mapping[str, Any]
 
 
 class FunctionSpec(NamedTuple):
-    """A function of numbers in index notation, which takes at least ``least`` and at most ``most`` arguments (0: no
-    limit).
+    """A function of numbers in index notation, and the numbers of arguments that it takes: at least ``least``, at most
+    ``most`` (0: no limit).
     """
 
     function: Callable[..., Any]
@@ -182,8 +182,8 @@ CONSTANTS: MappingProxyType[str, Any] = MappingProxyType(
 
 
 class IndexedBuilder:
-    """Builds the expression of a syntax tree in index notation. ``bound_indices`` maps the names of bound indices to
-    their symbols.
+    """Builds the expression of a syntax tree in index notation. In its methods, ``bound_indices`` maps the names of the
+    indices that are bound around a subexpression to their symbols.
     """
 
     def __init__(self, root: Tree) -> None:

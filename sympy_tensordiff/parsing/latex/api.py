@@ -161,8 +161,8 @@ def read_latex(text: str) -> ParsedExpression:
 
 
 def _define_part(formula: LatexLowering, statement: Tree) -> None:
-    """Record in ``formula`` the definition of a named part, such as ``u = x + y``, that `statement`, a line after
-    "where", gives.
+    """Record in ``formula`` the definition of a named part of the formula. ``statement`` is the line after "where" that
+    gives it, such as ``u = x + y``.
     """
     body = statement.children[0]
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=":
@@ -196,13 +196,13 @@ def _unknown_command(text: str, error: ParseError) -> ParseError:
 
 @cache
 def _words() -> frozenset[str]:
-    """Return all words in the grammar file; a command that is not among them is unknown."""
+    """Return all words in the grammar file, by which unknown commands are recognised."""
     return frozenset(re.findall("[A-Za-z]{2,}", files(__package__).joinpath("grammar.lark").read_text("utf-8")))
 
 
 def _definition(formula: LatexLowering, statement: Tree) -> Tree:
-    """Return the tree of ``statement``, lowered by ``formula``: its expression, or a comprehension if its left side has
-    indices, as ``f_i = ...``.
+    """Convert ``statement``, a line such as ``f_i = x_i`` or an expression alone, to the tree nodes that all languages
+    share, by ``formula``. Return the tree of its expression, or a comprehension if the left side has indices.
     """
     body, *ranges = statement.children
     if body.kind != "relation" or body.tokens[0].strip("& ") != "=" or len(body.tokens) > 1:
@@ -282,8 +282,8 @@ class LatexReader:
         return ParsedExpression(tensors, expression, arguments, (*notes, *self.formula.notes))
 
     def count_unusual_orders(self, orders: Mapping[str, int]) -> int:
-        """Return how many of the names have an unusual order (number of axes) in ``orders``: usually a letter is a
-        scalar, and a bold letter a vector.
+        """Return how many names have an unusual order (number of axes) in ``orders``, to choose among several possible
+        readings: usually a letter is a scalar, and a bold letter a vector.
         """
         return sum(
             (order == COLUMN) != (name in self.formula.bold)
@@ -342,8 +342,8 @@ def is_size(declaration: Tree) -> bool:
 
 
 def known_sizes(shapes: LatexShapes) -> dict[int, Any]:
-    """Return the sizes of axes that a LaTeX formula states or implies (by the largest value of an index), as a
-    dictionary from axes to sizes.
+    """Return a dictionary from axes to the lengths that a LaTeX formula gives them, by a declaration or by the largest
+    value of an index.
 
     The key is the axis that represents a group of equally long axes. Raise `ParseError` if sizes contradict each other.
     """

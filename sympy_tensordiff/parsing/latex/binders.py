@@ -32,8 +32,9 @@ class BinderLowering(LoweringBase):
         return self.binding(node, name, scripts, body, bound_indices)
 
     def binding(self, node: Tree, name: str, scripts: Sequence[Tree], body: Tree, bound_indices: BoundIndices) -> Tree:
-        """Return the tree of a reduction of ``body``, such as "sum" (``name``). ``scripts`` are the subscript and
-        superscript of its operator, which give the indices and their ranges.
+        """Return the tree of a reduction of ``body``, where ``name`` is its kind, such as "sum". ``scripts`` are the
+        subscript and superscript of the operator, which give the indices and their ranges; ``bound_indices`` are bound
+        outside.
 
         Errors refer to the position of ``node``.
         """
@@ -86,8 +87,9 @@ class BinderLowering(LoweringBase):
         upper: Tree | None = None,
         is_open: bool = False,
     ) -> LatexBinder:
-        """Declare the index letter ``part``, with the first value ``lower`` and the last value ``upper``, in
-        ``bound_indices``, and return its record. Raise `ParseError` if ``part`` is not a letter or is declared already.
+        """Declare the letter ``part`` as an index with the first value ``lower`` and the last value ``upper``, and
+        return its `LatexBinder`, which is added to ``bound_indices``. Raise `ParseError` if it is not a letter, or is a
+        declared name.
 
         A value that is not stated is None; ``upper`` is excluded if ``is_open``.
         """
@@ -98,8 +100,8 @@ class BinderLowering(LoweringBase):
         return bound_indices[letter]
 
     def range_of(self, item: Tree, bound_indices: dict[str, LatexBinder], above: Tree | None) -> LatexBinder | None:
-        """Return the index that ``item`` binds, with its range, for ``i = 1`` (up to the upper limit ``above``), ``0 <=
-        i < n`` or ``i < n``; None if ``item`` is only a condition.
+        """Return the index that the relation ``item`` declares, with its range: ``i = 1`` (up to the upper limit
+        ``above``), ``0 <= i < n`` or ``i < n``. None if ``item`` is only a condition, such as ``i < j``.
         """
         signs = [RELATIONS.get(token.strip("& \\"), "") for token in item.tokens]
         if "" in signs:

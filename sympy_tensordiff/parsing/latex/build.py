@@ -30,7 +30,9 @@ _CONDITIONS = ("relation", "both", "either")
 
 
 class LatexBuilder(MatrixBuilder):
-    """Builds the expression of a LaTeX formula from its lowered tree (the tree nodes that all languages share)."""
+    """Builds the expression of a LaTeX formula from its tree, after this has been converted to the kinds of nodes that
+    all languages share.
+    """
 
     formula: LatexLowering
     stated: frozenset[int]

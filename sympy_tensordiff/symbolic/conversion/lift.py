@@ -138,8 +138,8 @@ hooks.operand.register(as_operand)
 
 
 def _without_indices(expr: Any) -> Any:
-    """Return an equal expression in which no scan (recurrence over time) contains an index of a surrounding sum or
-    comprehension: such a scan is replaced by one scan that computes the values for all values of the index.
+    """Return an equal expression in which no scan (a loop over time) depends on an index of a surrounding sum or
+    comprehension. Each scan that does is replaced by an entry of one scan over all values of the index.
     """
     return over_indices(expr) if any(getattr(node, "is_scan", False) for node in nodes_in([expr])) else expr
 
@@ -365,7 +365,7 @@ class _IntegerIndices:
 
     def _captures(self, position: int, index: Any, target: Any, bound_indices: BoundIndices) -> bool:
         """Return whether ``target``, the integer symbol that should replace ``index`` in limit number ``position`` of a
-        sum, needs another name.
+        sum, has to be renamed, because it would be confused with another symbol of the sum or with an index around it.
 
         It does if ``target`` already occurs in the sum or replaces an outer index, or if a bound of this or an outer
         limit contains ``index``. ``bound_indices`` has the replacements of outer indices.
@@ -388,8 +388,8 @@ def _as_integer_symbol(index: Any) -> Any:
 
 
 def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
-    """Return the upper bound ``high``. If it is a `Max`, its operands that are certainly below ``low`` are left out;
-    they do not change the range.
+    """Return the upper bound ``high`` of a range that begins at ``low``. If it is a `Max`, its operands that are
+    certainly below ``low`` are left out, because they do not change the range.
     """
     if not isinstance(high, Max):
         return high

@@ -52,8 +52,9 @@ def symbol(expr: Any, convert: ConvertSubexpression) -> Any:
 
 
 def element(parent: Any, indices: Sequence[Any], expr: Any, convert: ConvertSubexpression) -> Any:
-    """Convert an element of an array, ``parent[indices]``: to an entry, or to a tensor of fewer axes if there are fewer
-    ``indices`` than axes. Raise `UnsupportedError`, which quotes ``expr``, if the parent has no shape.
+    """Convert an element of an array, ``parent[indices]``, to an entry, or to a tensor if there are fewer ``indices``
+    than axes. ``convert`` converts the parts. Raise `UnsupportedError`, which quotes ``expr``, if the parent has no
+    shape.
     """
     tensor = convert(parent)
     if not is_whole(tensor):
@@ -215,8 +216,9 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
 
 
 def labelled(expr: Any, convert: ConvertSubexpression, labels: Iterator[int], sums: bool = True) -> Network:
-    """Return ``(factors, labels)`` of `expr`, a product of matrices or arrays, written as an einsum: its labelled
-    operands, and the labels of the result. New labels come from the iterator `labels`.
+    """Convert ``expr``, a product of matrices or arrays, to the parts of an einsum: return ``(factors, labels)``, its
+    labelled operands and the labels of the result. ``convert`` converts an operand; new labels come from the iterator
+    ``labels``.
 
     Without ``sums``, an inner matrix product or contraction is a single factor.
     """
@@ -250,7 +252,7 @@ def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]
 
 def _factors_of_product(expr: Any, convert: ConvertSubexpression, labels: Iterator[int]) -> Network:
     """Convert SymPy's matrix product ``expr`` to einsum operands. Return ``(operands, labels of the result)``, where
-    neighbouring operands share a label. New labels come from ``labels``.
+    neighbouring operands share a label. ``convert`` converts an operand; new labels come from ``labels``.
 
     A long product is first split into products of at most `MAX_FACTORS` matrices.
     """

@@ -219,8 +219,8 @@ OTHERWISE = {
 
 
 def matrix_of(notation: Any) -> Any:
-    """Return the SymPy matrix (or scalar) for a notation of matrix products, such as a `Chain`, whose leaves are
-    already SymPy matrices.
+    """Return SymPy's matrix (or scalar) for ``notation``, a tree of matrix products, traces and diagonals that is
+    otherwise used for printing. Its leaves are SymPy matrices already.
     """
     match notation:
         case Leaf(node):
@@ -273,7 +273,8 @@ hooks.notations[sympy.MatrixExpr] = to_matrices
 
 def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """Convert ``expr`` to index notation (sums and comprehensions over entries), as far as its operations have such a
-    form. With ``keeps_sums``, no sum is computed several times for this.
+    form. With ``keeps_sums``, a tensor whose entries contain sums stays a tensor if its entries are read more than
+    once, so that no sum is computed twice.
 
     The result is a comprehension, a variable, or a scalar made of indexed sums and entries. Inverses, determinants,
     adjugates and cofactors remain, of matrices in index notation; a log-sum-exp becomes the logarithm of a sum, which
@@ -294,8 +295,8 @@ def for_readers(expr: Any) -> Any:
 
 
 class _TensorTraversal(Rewriting):
-    """The base class of the traversals in this file. ``bound_indices``, the set of indices bound around an expression,
-    is reduced for each tensor to the indices that occur in it.
+    """The base class of the traversals in this file. When it enters a tensor, it reduces ``bound_indices``, the indices
+    bound around an expression, to those that occur in the tensor.
     """
 
     def visit(self, expr: Any, bound_indices: BoundIndices) -> Recursion[Any]:

@@ -206,8 +206,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
-        """SymPy's hook for `diff`: return the derivative with respect to ``variable``. Return None (leave it
-        unevaluated) if SymPy only asks whether the node is constant; raise `UnsupportedError` if the variable is an
+        """SymPy's hook for `diff`: return the derivative with respect to ``variable``. Return None, so that it stays
+        unevaluated, if SymPy only asks whether the node is constant. Raise `UnsupportedError` if the variable is an
         integer.
         """
         is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
@@ -277,8 +277,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return depth.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: return the node with ``old`` replaced, without validation, if ``new`` is a temporary
-        placeholder of SymPy's. Else return None, by which SymPy uses its default.
+        """SymPy's hook for `subs`. If ``new`` is a temporary placeholder of SymPy's, return the node with ``old``
+        replaced by it, without validation. Otherwise return None, so that SymPy proceeds by its default.
         """
         return self._substituted(old, new) if is_placeholder(new) else None
 
@@ -309,8 +309,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:
-        """Apply the mapping or transform ``rule`` to this node, or to its arguments. Return ``(result, whether it
-        changed)``.
+        """Apply the mapping or transform ``rule`` of `xreplace` to this node, or else to its arguments. Return
+        ``(result, whether it changed)``.
         """
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
@@ -380,8 +380,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
 
 
 def is_placeholder(new: Basic) -> bool:
-    """Return whether ``new`` is the temporary product of dummies, ``subs_d0*subs_m``, that SymPy's simultaneous `subs`
-    inserts.
+    """Return whether ``new`` is a temporary product of dummies, ``subs_d0*subs_m``, that SymPy inserts while it
+    replaces several symbols at once.
 
     No validated node accepts it; `subs` replaces it by the final value, which is validated.
     """

@@ -28,8 +28,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def explained(function: Function, name: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> Function:
-    """Return ``function`` wrapped so that a call that does not fit its signature raises an `ArgumentTypeError` with
-    advice, in place of Python's `TypeError`.
+    """Return ``function`` wrapped so that a call with arguments that do not fit raises an `ArgumentTypeError` with
+    advice, in place of Python's `TypeError`. ``name`` is its name in messages; ``hints`` has advice for missing
+    arguments.
 
     ``name`` is the function's name in messages, by default ``td.`` and its name; ``hints`` maps names of arguments to
     advice. Errors raised inside of the function pass unchanged.

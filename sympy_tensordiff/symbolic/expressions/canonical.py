@@ -112,8 +112,8 @@ class Canonical:
         self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            """Return the arguments of ``node`` if indices have to be renamed in it, else (): it is the enclosing
-            function's ``binder``, a sum or comprehension, or contains a bound index of ``binder`` as a free one.
+            """Return the arguments of ``node`` if it contains a bound index of the outer function's ``binder``, a sum
+            or comprehension, so that it has to be renamed there. Return () for other nodes.
             """
             if node is not binder:
                 self.record_free_symbols(node)
@@ -125,7 +125,7 @@ class Canonical:
 
     def renamed(self, expr: Basic, renaming: Mapping[Any, Basic], touched: Callable[[Any], tuple[Any, ...]]) -> Basic:
         """Return ``expr`` with symbols replaced by ``renaming``. The function ``touched(node)`` returns the arguments
-        of a node that the traversal visits; all other arguments are unchanged.
+        of a node, or () if nothing is replaced in it.
         """
         done: dict[Basic, Basic] = dict(renaming)
         for node in postorder(expr, done, touched):

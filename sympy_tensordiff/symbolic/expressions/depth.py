@@ -127,11 +127,9 @@ _passes = _RunningMethods()
 
 
 def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], below: Below = parts) -> Any:
-    """Return ``answer(node)`` for a recursive method ``answer`` without deep recursion: for a deep or large node,
-    compute the results for all nodes inside first, from the leaves up.
-
-    They are stored under ``question``, a key for the method and its arguments. ``below(node)`` gives the arguments to
-    enter.
+    """Return ``answer(node)`` for a recursive method ``answer``. If the node is deep or large, compute the results for
+    all nodes inside first, from the leaves up, so that no recursion is deep. ``question`` is the key under which they
+    are stored; ``below(node)`` returns the arguments to enter.
     """
     known = _passes.running.get(question)
     if known is None:
@@ -209,8 +207,8 @@ OPERANDS_PER_LEVEL = 50
 
 
 class BoundedDepth:
-    """Limits how deeply SymPy's scalar expressions are nested, because SymPy would overflow the stack: from ``deepest``
-    levels on, `bounded` wraps a scalar by the function ``hold`` in a tensor entry, which is a leaf for SymPy.
+    """Limits how deeply SymPy's scalar expressions are nested, because SymPy would overflow the stack. A scalar with
+    ``deepest`` or more levels is wrapped by the function ``hold`` in a tensor entry, which is a leaf for SymPy.
 
     SymPy builds, compares and prints its own nodes by recursion, which overflows from some hundred levels on. A wrapped
     scalar, the entry of a comprehension without axes, is a leaf for SymPy, and this package reads through it.

@@ -27,7 +27,7 @@ def may_be_real(symbol: Any) -> bool:
 
 
 def may_be_integer(symbol: Any) -> bool:
-    """Return whether a symbol may be an index, a bound or an extent: it is declared an integer, or is real or without
+    """Return whether a symbol may be an index, a bound or an extent: it is declared as an integer or as real, or has no
     assumptions.
     """
     if symbol.is_integer is not None or isinstance(symbol, sympy.Wild):

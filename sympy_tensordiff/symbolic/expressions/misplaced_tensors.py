@@ -98,10 +98,10 @@ def index_letters(rank: int) -> list[str]:
 
 
 def refuse_as_scalar(operand: Any, place: str, way_out: str = "", also: str = "") -> None:
-    """Raise `UnsupportedError` if ``operand`` is a whole tensor, in a place where a scalar is needed. The message
-    begins with ``place``, the function or operation.
+    """Raise `UnsupportedError` if ``operand`` is a whole tensor in a place where a scalar is needed. The message begins
+    with ``place``, the function or operation, and ends with the advice ``way_out`` and ``also``.
 
-    It ends with the advice ``way_out`` (by default, to write entries) and ``also``.
+    The default advice is to write the expression entry by entry.
     """
     if not is_whole(operand):
         return
@@ -115,8 +115,8 @@ def refuse_as_scalar(operand: Any, place: str, way_out: str = "", also: str = ""
 
 
 def refuse_property_access(tensor: Any, caller: FrameType) -> None:
-    """Raise `UnsupportedError` if ``tensor`` has axes and the call frame ``caller``, which reads a property of it, runs
-    a SymPy function that would treat it as a scalar.
+    """Raise `UnsupportedError` if ``tensor`` has axes and a SymPy function that would treat it as a scalar is reading
+    one of its properties. ``caller`` is the call frame that reads the property.
     """
     found = PROPERTY_READERS.get(sympy_callers.function_of(caller))
     if found is not None:

@@ -20,8 +20,11 @@ _REDUCTIONS = (sympy.Sum, sympy.Product)
 
 
 def refuse_moved_conditions(expr: Any) -> None:
-    """Raise `UnsupportedError` if a condition of a `Piecewise` in ``expr`` contains a free symbol that a SymPy `Sum` or
-    `Product` in a branch of the same `Piecewise` binds.
+    """Raise `UnsupportedError` if SymPy has moved a condition of a `Piecewise` in ``expr`` out of a `Sum` or `Product`
+    whose index it contains, because the expression then has another value.
+
+    It is recognised by a free symbol of the condition that a `Sum` or `Product` in a branch of the same `Piecewise`
+    binds.
 
     SymPy makes this of a condition inside of that sum. It does not move a `Piecewise` out of an `IndexedSum`, so that
     the index of an `IndexedSum` may also be a free symbol of a condition outside.

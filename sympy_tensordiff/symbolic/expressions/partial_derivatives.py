@@ -49,8 +49,9 @@ class Subs(sympy.Subs):
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
-        """Return the unevaluated ``derivative``, an expression in ``variables``, at the values ``point`` of these: a
-        `Derivative` of this module, or a `Subs` for a single variable whose value is not itself a variable.
+        """Return the unevaluated ``derivative``, an expression in ``variables``, at the values ``point`` of these
+        variables. It is a `Subs` if a single variable has a value that is not a variable itself, else a `Derivative` of
+        this module.
         """
         if len(variables) == 1 and not _is_variable(point, 0):
             return sympy.Subs.__new__(Subs, derivative, variables, point)
@@ -136,8 +137,8 @@ class Subs(sympy.Subs):
 
 
 class Derivative(Subs):
-    """A partial derivative of an undefined function of several arguments. Unlike SymPy's own node, it does not become
-    equal to another when two arguments become equal.
+    """A partial derivative of an undefined function of several arguments. Two different derivatives stay different when
+    arguments become equal, while SymPy's own nodes would become equal.
     """
 
     def _hashable_content(self) -> Any:
@@ -175,9 +176,9 @@ def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
 
 
 def distinct(expr: Any, *, template: bool = False) -> Any:
-    """Return ``expr`` with this package's derivative nodes in place of SymPy's, wherever SymPy could take two different
-    derivatives for equal, now or after a substitution. ``template`` says that any value may replace the symbols of
-    ``expr``.
+    """Return ``expr`` with derivative nodes of this package in place of SymPy's, wherever SymPy could take two
+    different derivatives for equal, now or after a substitution. With ``template``, any value may replace the symbols
+    of ``expr``.
 
     Nodes are compared by identity, since two that SymPy calls equal may be different. Nodes of this package are not
     entered: they are made of such expressions.
@@ -209,10 +210,9 @@ class _DistinctDerivatives(Rewriting):
 
 
 def _is_confusable(node: Any, template: bool) -> bool:
-    """Return whether ``node``, a `Derivative` or `Subs` of SymPy's own, may become equal to another such node with a
-    different value, because two arguments are equal, now or after a substitution.
-
-    With ``template``, any value may replace its symbols.
+    """Return whether SymPy could take ``node``, a `Derivative` or `Subs` of its own, for equal to a different
+    derivative because two arguments are equal, now or after a substitution. With ``template``, any value may replace
+    its symbols.
     """
     if type(node) is sympy.Subs and len(node.point) > 1:
         is_one_in_another = any(arg.has(*node.variables) for arg in node.point)

@@ -67,8 +67,8 @@ def way_out(declarations: Collection[str]) -> str:
 
 
 def _parts_to_search(node: Any) -> tuple[Any, ...]:
-    """Return the parts of ``node`` in which to search for undeclared symbols: the tensor of an entry, nothing in nodes
-    of this package, else the arguments.
+    """Return the parts of ``node`` in which `undeclared` searches for symbols that are not declared real: the tensor of
+    an entry, nothing in nodes of this package, else the arguments.
     """
     if isinstance(node, sympy.Indexed):
         return (node.base,)

@@ -74,8 +74,9 @@ CALLER_MODULES = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
 
 class CallerDependent:
-    """The mixin of all nodes. It answers some SymPy functions differently, because these functions ignore that sums and
-    comprehensions bind indices.
+    """The mixin of all nodes: ``args``, ``func``, `is_Atom` and `has` depend on the SymPy function that asks for them,
+    found from the call frame. Functions that ignore that sums and comprehensions bind indices would otherwise return
+    wrong results.
     """
 
     _args: tuple[Any, ...]
@@ -93,8 +94,8 @@ class CallerDependent:
 
     @property
     def func(self) -> Any:
-        """Override `Basic.func`: return the node's class. For SymPy's functions `cse` and `simplify`, which rebuild
-        nodes by it, return a function that gives the node itself, or the simplified node.
+        """Override `Basic.func`: return the node's class. SymPy's `cse` and `simplify`, which rebuild a node as
+        ``node.func(*node.args)``, get a function instead that returns the node itself, or the simplified node.
         """
         caller = sys._getframe(1)
         if caller.f_globals is CSE:
@@ -120,8 +121,8 @@ class CallerDependent:
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
-        """Override `Basic.has`: also find a `Piecewise` inside of a sum or comprehension. `piecewise_fold` is an
-        exception, because it would move conditions on bound indices out of the sum.
+        """Override `Basic.has`: the pattern `Piecewise` is also searched for inside of sums and comprehensions. An
+        exception are calls by `piecewise_fold`, which would move conditions on bound indices out of the sum.
         """
         caller = sys._getframe(1)
         if caller.f_globals is LATEX and patterns == (Mod,):
@@ -142,8 +143,8 @@ class Cases(Expr):
 
 
 def args_for_caller(node: Any, caller: FrameType) -> tuple[Any, ...]:
-    """Return what the SymPy function with the call frame ``caller`` sees as ``node.args``: the arguments, or others in
-    their place, such as () if the function has to treat the node as a leaf.
+    """Return the value of ``node.args`` for the SymPy function that runs in the call frame ``caller``. It is the tuple
+    of arguments, except for functions that would mishandle them: () makes such a function treat the node as a leaf.
 
     Raise `UnsupportedError` if the function would walk through a huge node.
     """
@@ -206,8 +207,9 @@ def caller_of(walk: FrameType) -> FrameType | None:
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
-    """Return whether `Piecewise` code of SymPy started the traversal with the call frame ``walk``, to collect
-    conditions by ``atoms``. SymPy would then try all combinations of these conditions.
+    """Return whether SymPy's code for `Piecewise` started the traversal with the call frame ``walk``, to collect
+    conditions by ``atoms``. Sums and comprehensions then hide their arguments, since SymPy would try all combinations
+    of conditions.
     """
     frame = caller_of(walk)
     for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
@@ -258,8 +260,8 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
 
 
 def means_one_argument(entry: Any, caller: FrameType) -> bool:
-    """Return whether SymPy is about to differentiate a function with respect to one argument, ``entry``, although
-    another argument may be the same entry, as x[p] in ``g(x[p], x[q])``, since q may equal p.
+    """Return whether SymPy is about to differentiate a function such as ``g(x[p], x[q])`` with respect to one argument,
+    ``entry``, although another argument reads the same tensor. Both are the same entry if ``p == q``.
 
     The call frame `caller` shows what SymPy is doing.
 
@@ -280,8 +282,9 @@ def means_one_argument(entry: Any, caller: FrameType) -> bool:
 
 
 def free_symbols_for_caller(node: Any, free: set[Basic], caller: FrameType) -> set[Basic]:
-    """Return the free symbols of ``node`` to report to the SymPy function with the call frame ``caller``: ``free``, or,
-    for a `Derivative` that would otherwise become a scalar 0, ``free`` and the variables of the derivative.
+    """Return the free symbols of ``node`` for the SymPy function that runs in the call frame ``caller``. These are
+    ``free``; `Derivative` also gets the variables of the derivative if a tensor is involved, because it would otherwise
+    return the scalar 0.
 
     `Derivative` makes the scalar 0 of an expression without the variable. So an expression that has a shape, or gets
     one from a variable, is shown to it with all variables. Raises `UnsupportedError` if SymPy would differentiate
@@ -322,8 +325,9 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
 
 
 def position_in_formula(caller: FrameType) -> str:
-    """Return where SymPy's LaTeX or pretty printer puts a node when its function with the call frame ``caller`` asks
-    for the node's precedence: "last" or "factor" for the last or another factor of a product, else "other".
+    """Return the place of a node in the formula that SymPy's LaTeX or pretty printer writes: "last" or "factor" for the
+    last or another factor of a product, "other" elsewhere. ``caller`` is the call frame of the function that asks for
+    the node's precedence.
 
     Return "text" if another printer, such as that of ``str``, asks.
     """

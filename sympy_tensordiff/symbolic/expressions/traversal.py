@@ -28,12 +28,14 @@ def parts(node: Any) -> tuple[Any, ...]:
 
 
 def native_parts(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` if its class is one of SymPy's own; () for a node of this package."""
+    """Return the arguments of ``node`` if its class is one of SymPy's own; () for a node of this package, which a
+    traversal with this function does not enter.
+    """
     return () if hasattr(node, "is_tensor_entry") or not isinstance(node, Basic) else node.args
 
 
 def nodes_in(exprs: Iterable[Basic], below: Below = arguments) -> list[Any]:
-    """Return all nodes of ``exprs``, each once. ``below(node)`` returns the arguments to enter.
+    """Return all nodes of ``exprs``, each once. ``below(node)`` returns the arguments of a node that are visited.
 
     Nodes are compared by identity: comparing and hashing deep ones is a recursion of its own.
     """
@@ -85,8 +87,8 @@ def itself(node: Any) -> Any:
 def postorder(
     expr: Any, done: Container[Any], below: Below = parts, key: Callable[[Any], Any] = itself
 ) -> Iterator[Any]:
-    """Yield the nodes of ``expr``, arguments first, whose ``key(node)`` is not in ``done``. The caller must add each to
-    ``done``. ``below(node)`` returns the arguments to enter.
+    """Yield the nodes of ``expr``, each after its arguments, except those whose ``key(node)`` is in ``done``. The
+    caller must add the key of each yielded node to ``done``; ``below(node)`` returns the arguments to visit.
 
     The caller adds each node to ``done`` before it asks for the next; ``below`` gives the arguments of a node.
     """
@@ -131,8 +133,8 @@ def trampoline(first: Recursion[T]) -> T:
 
 
 def named_in(exprs: Iterable[Any]) -> list[Any]:
-    """Return the named tensors in ``exprs`` and in their definitions; a tensor comes after the ones that its definition
-    uses.
+    """Return the named tensors (made by `td.name`) in ``exprs`` and in their definitions; a tensor comes after the ones
+    that its definition uses.
     """
     order: dict[Any, None] = {}
     named = [node for node in nodes_in(exprs) if getattr(node, "is_named", False)]
@@ -164,8 +166,8 @@ Rules: TypeAlias = dict[type, Callable[..., Any]]
 
 
 class Rewriting:
-    """A traversal that rebuilds an expression by one rule for each class. A shared node is visited once for each
-    set of indices bound around it.
+    """A traversal that rebuilds an expression by its ``rules``, one method for each class of nodes. A shared node is
+    visited once for each set of indices bound around it.
 
     Subclasses give ``rules`` from a class of nodes to a method, which answers or is a recursion; a node without a rule
     is rebuilt from its arguments.
@@ -183,7 +185,7 @@ class Rewriting:
 
     def visit(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
         """Return ``expr`` rebuilt, for use in a recursive rule: ``result = yield self.visit(child, bound_indices)``.
-        Results are stored by node and ``bound_indices``, what the rules know of the indices bound around ``expr``.
+        Results are cached by node and by ``bound_indices``, which describe the indices bound around ``expr``.
         """
         key = (id(expr), bound_indices)
         if key not in self._done:
@@ -224,8 +226,8 @@ def with_args(expr: Any, args: Sequence[Any]) -> Any:
 
 
 def rebound(bound_indices: BoundIndices, bound: Any, new: Any) -> BoundIndices:
-    """Return ``bound_indices``, a set of pairs (bound index, new symbol), for the body of a sum or comprehension that
-    binds the index ``bound`` and is rewritten with the symbol ``new``.
+    """Return ``bound_indices``, a set of pairs (bound index, new symbol), updated for the body of a sum or
+    comprehension: the index ``bound`` that it binds is rewritten as ``new``. If both are equal, ``bound`` gets no pair.
     """
     rest = frozenset([pair for pair in bound_indices if pair[0] != bound])
     return rest if new == bound else rest | {(bound, new)}

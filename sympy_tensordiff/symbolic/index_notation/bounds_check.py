@@ -59,8 +59,8 @@ class ReadContext(NamedTuple):
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
     def inside_range(self, limit: IndexRange, *, of_axis: bool) -> ReadContext | None:
-        """Return the context for reads inside of a sum over the range ``limit``. If an end of the range is not affine,
-        return None or, with ``of_axis`` (the range is a tensor axis), a context in which the index has no variable.
+        """Return the context for reads inside of a sum or tensor axis with the range ``limit``. If an end of the range
+        is not affine, return None for a sum; for an axis (``of_axis``), a context without a variable for the index.
 
         A sum over a range with unknown ends may be empty, so that a read inside need not happen; a tensor axis is never
         empty.
@@ -96,8 +96,8 @@ class ReadContext(NamedTuple):
 
 def check_reads(body: Expr, ranges: Sequence[IndexRange], *, of_axes: bool) -> None:
     """Raise `OutOfShapeError` if the expression ``body`` has a read that is out of bounds for some indices in
-    ``ranges``, which are given outermost first. With ``of_axes``, they are ranges of tensor axes, which are never
-    empty, else of sums.
+    ``ranges``, which are given outermost first. ``of_axes`` says whether they are ranges of tensor axes, which are
+    never empty, or of sums.
     """
     context: ReadContext | None = ReadContext({})
     for limit in ranges:
@@ -144,8 +144,8 @@ def _check_node(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext 
 def _parts_of_branches(
     pairs: Sequence[tuple[Any, Any]], context: ReadContext | None
 ) -> list[tuple[Any, ReadContext | None]]:
-    """Return pairs ``(part, context)`` for the conditions and values of a `Piecewise`, whose branches ``pairs`` are
-    (value, condition). The context has the constraints under which the part is evaluated.
+    """Return pairs ``(part, context)`` for the values and conditions in ``pairs``, the (value, condition) branches of a
+    `Piecewise`. Each part gets the ``context`` with the constraints under which it is evaluated.
 
     The list ends early at a condition that, or whose negation, cannot be written as constraints.
     """
@@ -163,8 +163,8 @@ def _parts_of_branches(
 
 
 def _parts_of_connective(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext | None]]:
-    """Return the operands of an `And` or `Or` that read tensor entries, as pairs ``(operand, context)``; [] if no
-    context can be given.
+    """Return the operands of an `And` or `Or` that read tensor entries, as pairs ``(operand, context)``: each with the
+    constraints under which it is evaluated. [] if these are not all constraints of affine forms.
 
     The context contains the conditions without reads: the other operands, negated for `Or`.
     """
@@ -179,8 +179,8 @@ def _parts_of_connective(node: Any, context: ReadContext) -> list[tuple[Any, Rea
 
 
 def _condition_rows(condition: Any, context: ReadContext) -> list[Constraint] | None:
-    """Return the constraints that together say the same as the SymPy ``condition``, an inequality or equation of affine
-    forms or an "and" of such; None for any other condition.
+    """Return constraints equivalent to the SymPy ``condition``, if it is an inequality or equation of affine forms or
+    an `And` of several; None for any other condition.
     """
     if condition == S.true:
         return []
@@ -194,7 +194,9 @@ def _condition_rows(condition: Any, context: ReadContext) -> list[Constraint] | 
 
 
 def _check_read(entry: TensorEntry, context: ReadContext) -> None:
-    """Raise `OutOfShapeError` if an index of ``entry`` is out of bounds at some point of the ``context``."""
+    """Raise `OutOfShapeError` if an index of ``entry`` is out of bounds for some values of the indices that ``context``
+    allows.
+    """
     tensor: TensorExpr = entry.tensor
     for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):
         form = context.affine_form(index)

@@ -229,7 +229,7 @@ class TensorEntry(RealScalar):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the index expressions of the entry: its indices."""
+        """Return the index expressions in this node, whose symbols count as integers: the indices of the entry."""
         return self.indices
 
     @property
@@ -281,7 +281,7 @@ class TensorEntry(RealScalar):
         return self.func(self.tensor, *(index for index, _ in pairs)), True
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
-        """SymPy's hook for `simplify`: simplify the tensor."""
+        """SymPy's hook for `simplify`: return the entry of the simplified tensor at the same indices."""
         tensor = self.tensor.simplify(**kwargs)
         return self if tensor == self.tensor else self._trusted(tensor, self.indices)
 

@@ -146,9 +146,9 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
 
 
 def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return ``(form, denominator)`` with ``expr = form/denominator``, or raise `IndexExpressionError` if none exists.
-    Products, powers, floor, Mod, extrema and entries of integer data that are not affine become compounds of the form;
-    new symbols are added to ``slots``, which maps symbols to variable numbers.
+    """Return ``(form, denominator)``, an affine form and an integer, with ``expr = form/denominator``; raise
+    `IndexExpressionError` if there are none. Parts that are not affine, such as ``floor(i/2)`` or ``p[i]``, become
+    compounds. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
     """
     if not isinstance(expr, Expr):
         raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
@@ -219,8 +219,8 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a ``floor``, ``ceiling`` or ``frac`` as ``(affine form, denominator)``, with a variable for the floor
-    quotient. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
+    """Return a ``floor``, ``ceiling`` or ``frac`` as ``(affine form, denominator)``, where the floor quotient is a
+    compound. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
     """
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):

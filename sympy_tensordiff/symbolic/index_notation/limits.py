@@ -47,8 +47,8 @@ class IndexRange(NamedTuple):
         return bound_forms(self.high, Min)
 
     def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
-        """Return the constraints that ``variable`` is in this range. ``form`` converts a bound to an affine form in
-        terms of variables; bounds for which it returns None give no constraint.
+        """Return the constraints that hold if ``variable`` is in this range. ``form`` converts a bound to an affine
+        form of variables; a bound for which it returns None gives no constraint.
         """
         lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
         return range_rows(Affine.variable(variable), lows, highs)
@@ -206,8 +206,8 @@ def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
 
 
 def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
-    """Raise `ArgumentError`, which names ``owner``, if two indices of ``limits``, or an index and a symbol in ``body``,
-    would look alike when printed: an `Idx` and a symbol of its name, or two different symbols of one name.
+    """Raise `ArgumentError`, which names ``owner``, if a name is ambiguous: two ``limits`` have indices of one name, or
+    ``body`` contains another symbol that is printed like an index, for example an `Idx` for a plain symbol.
     """
     indices = [limit[0] for limit in limits]
     labels = [_label(index) for index in indices]
@@ -243,8 +243,9 @@ def _label(symbol: Any) -> Any:
 
 
 def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
-    """Return ``(a, b)`` for a bound ``Max(a, b)`` if ``extremum`` is `Max` (lower bounds), or ``Min(a, b)`` if it is
-    `Min` (upper bounds); ``(bound,)`` for any other bound. A constant in front, ``1 + Max(a, b)``, is added to each.
+    """Split a bound of an index into its parts: ``(a, b)`` for the lower bound ``Max(a, b)`` (``extremum`` is `Max`) or
+    the upper bound ``Min(a, b)`` (it is `Min`), else ``(bound,)``. A constant in front, as in ``1 + Max(a, b)``, is
+    added to each part.
 
     The other extremum is not split.
 

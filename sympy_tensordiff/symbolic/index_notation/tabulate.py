@@ -80,8 +80,8 @@ def entry_indices(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, 
 
 
 def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
-    """Return the indices ``[i, j, ...]`` along axes with these ``extents`` for a row-major ``index``, such as ``i*n +
-    j``.
+    """Return the indices, one per axis, of the entry that has the row-major number ``index`` in a tensor with these
+    ``extents``: ``[floor(index/n), Mod(index, n)]`` for the extents ``(m, n)``.
     """
     result, stride = [S.Zero] * len(extents), S.One
     wide = [axis for axis, extent in enumerate(extents) if extent != 1]
@@ -122,8 +122,9 @@ def inline_entry(
 
 
 def _reads_once(indices: Sequence[Expr], shape: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
-    """Return whether different values of the indices in ``scope`` (None: of ``indices``) always read different entries,
-    so that no computation is repeated if the entry is replaced by its formula.
+    """Return whether each entry at ``indices`` is read at most once while the symbols in ``scope`` vary (None: all
+    symbols of ``indices``). It may then be replaced by its formula without computing anything twice. Sizes in ``shape``
+    do not vary.
     """
     sizes = set().union(*(extent.free_symbols for extent in shape))
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope))) - sizes

@@ -136,8 +136,8 @@ class TensorSymbol(TensorExpr):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the index expressions in this node: the extents and, for an integer tensor, the upper bound of its
-        entries.
+        """Return the index expressions in this node, whose symbols count as integers: the extents and, for an integer
+        tensor, the upper bound of its entries.
         """
         return (*self.shape, *self._args[3:])
 
@@ -230,7 +230,7 @@ class NamedTensor(TensorExpr):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the extents, which are the index expressions in this node."""
+        """Return the index expressions in this node, whose symbols count as integers: the extents."""
         return self.shape
 
     @property

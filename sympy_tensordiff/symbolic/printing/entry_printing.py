@@ -54,8 +54,8 @@ class EntryForms(PrintedForms):
         return int(precedence(written) if position_in_formula(caller) == "text" else precedence_traditional(written))
 
     def of_operands(self) -> Any | None:
-        """Return an entry of an elementwise operation as the operation on entries: ``A[i, j] + B[i, j]`` for ``(A +
-        B)[i, j]``. None for an entry of another tensor.
+        """Return the formula to print for an entry of an elementwise operation, in entries of its operands:
+        ``A[i, j] + B[i, j]`` for ``(A + B)[i, j]``. None if the entry is printed with its indices.
         """
         return None if self.node.tensor.is_symbol else _entry_of_operands(self.node)
 

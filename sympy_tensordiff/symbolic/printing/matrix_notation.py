@@ -64,8 +64,8 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
 
 
 def added_labels(inputs: Sequence[str], output: str) -> list[str]:
-    """Return the labels of an einsum whose sum is printed as ``sum(A, axis=0)``, and not as a matrix product ``A @ B``.
-    ``inputs`` has the labels of each operand, ``output`` those of the result.
+    """Return the summed labels of an einsum whose sum is printed as ``sum(A, axis=0)``, and not as a matrix product
+    ``A @ B``. ``inputs`` has the labels of each operand, ``output`` those of the result.
 
     They are summed, and one operand alone has them, or matrices over the same label of the result, as ``ij,ij->i``.
     """
@@ -129,8 +129,8 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Return ``(scalar factors, tensor factor or None)``, whose product is the einsum with the result labels
-        ``output``, written by matrix products; None if it has no such form.
+        """Write the einsum with the result labels ``output`` by matrix products. Return ``(scalars, tensor)``, printed
+        factors of which ``tensor`` is None for a scalar result; None if there is no such form.
         """
         scalars: list[Any] = []
         columns: dict[str, Any] = {}
@@ -154,8 +154,8 @@ class _Network:
         return scalars, next(iter(columns.values()), matrix)
 
     def _edges(self, component: Sequence[str]) -> int:
-        """Return the number of matrices in a part of a product: those whose two labels are in ``component``, a set of
-        connected labels.
+        """Return the number of matrices (edges of the graph) whose labels are in ``component``, a set of connected
+        labels.
         """
         return sum(len(self.matrices[label]) for label in component) // 2
 
@@ -202,8 +202,8 @@ class _Network:
         return found
 
     def _breadth_first(self, label: str) -> dict[str, str]:
-        """Return a dictionary from the labels that chains of matrices connect with ``label``, nearest first, to the
-        label before them in the chain. ``label`` itself is included.
+        """Return a dictionary from each label that chains of matrices connect with ``label`` to the label before it in
+        its chain, nearest labels first. ``label`` itself is mapped to itself.
         """
         before = {label: label}
         queue = [label]
@@ -225,9 +225,8 @@ class _Network:
         return path
 
     def _vectors_at(self, label: str, without: Collection[str]) -> list[Any]:
-        """Return the vectors in a product of matrices and vectors that are multiplied along the axis ``label``: the
-        vectors with this label, and ``A @ v`` for each matrix ``A`` with this label, where ``v`` combines the operands
-        at the other label of ``A``.
+        """Return the printed vectors to multiply along the axis ``label``: the vector operands with this label, and
+        ``A @ v`` for each matrix ``A`` from it to another label, where ``v`` is the vector at the other label.
 
         Matrices whose other label is in ``without`` are skipped.
         """
@@ -239,8 +238,8 @@ class _Network:
         return self.vectors[label] + hanging
 
     def _columns(self, label: str, before: str) -> tuple[Any, ...]:
-        """Return the factors to print after a matrix ``A`` in a product such as ``A @ B @ v``: those with the column
-        label ``label`` of ``A``, and the factors after them. ``before`` is the row label of ``A``.
+        """Return the factors to print after the matrix with the row label ``before`` and the column label ``label``:
+        ``(B, v)`` after ``A`` in ``A @ B @ v``. The last factor is a vector.
         """
         others = [other for other in self.matrices[label] if other != before]
         if self.vectors[label] or len(others) != 1:
@@ -248,9 +247,9 @@ class _Network:
         return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
-        """Return the elementwise product of the printed vectors with the label ``label``: the vector operands, and ``A
-        @ v`` for each matrix ``A`` from ``label`` to another label; a vector of ones if there are none. Labels in
-        ``without`` are skipped.
+        """Return the printed vector at ``label``: the elementwise product of the vector operands with this label and of
+        ``A @ v`` for each matrix ``A`` from it to another label; ones if there are none. Labels in ``without`` are
+        skipped.
         """
         return product(factors=self._vectors_at(label, without) or [self._ones(label)])
 
@@ -282,8 +281,8 @@ class _Network:
         return Transposed(back) if count_transposes(back) + MAX_TRANSPOSED_FACTORS < count_transposes(there) else there
 
     def _scalar(self, component: Sequence[str]) -> Any:
-        """Return the matrix product, such as ``x.T @ A @ y``, that sums over all labels of ``component``, summed labels
-        that matrices connect. Its factors are those along the longest path.
+        """Return the printed scalar, such as ``x.T @ A @ y``, of the connected labels ``component``, all of which are
+        summed. The factors are the matrices along the longest path and the vectors at its ends.
 
         The component must not contain a cycle.
         """

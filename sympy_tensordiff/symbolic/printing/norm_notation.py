@@ -75,7 +75,9 @@ def value_away_from_zero(function: Any) -> Any | None:
 
 
 def _is_norm(tensor: Any) -> bool:
-    """Return whether the entries of `tensor` are roots made by `hypot`, or sums of squares."""
+    """Return whether the entries of `tensor` are values of `hypot` or sums of squares: a quotient by its powers is then
+    printed without the condition that it is not 0.
+    """
     if isinstance(tensor, TensorFunction):
         return type(tensor.template.expr).__name__ == "hypot"
     if not isinstance(tensor, EinsumProduct):
@@ -87,8 +89,8 @@ def _is_norm(tensor: Any) -> bool:
 
 
 def _is_power_of_size(power: Any, tensor: Any) -> bool:
-    """Return whether the tensor ``power`` is ``abs(tensor)**p`` for an exponent ``p`` that is not a number, as in a
-    p-norm.
+    """Return whether the tensor ``power`` is ``abs(tensor)**p`` for an exponent ``p`` that is not a number, as in the
+    derivative of a p-norm.
     """
     size = power.base
     is_size = isinstance(size, TensorFunction) and isinstance(size.template.expr, Abs)

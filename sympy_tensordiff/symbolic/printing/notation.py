@@ -31,9 +31,7 @@ class Constant(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """The printed sum of ``terms``, which are pairs of a flag, true if the term is subtracted, and the term. Terms that
-    are added come first.
-    """
+    """The printed form of a sum: ``terms`` are pairs ``(is_subtracted, term)``, added terms first."""
 
     terms: tuple[tuple[bool, Any], ...]
 
@@ -112,7 +110,7 @@ class Power(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a function of this package by its name, with keyword arguments."""
+    """The printed form of a call of a function of this package by its name, with keyword arguments."""
 
     name: str
     args: tuple[Any, ...]
@@ -143,14 +141,16 @@ class Expanded(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A notation that Python text and formulas write differently, such as ``X*v[:, None]`` and ``diag(v) X``."""
+    """Two printed forms of one expression: one for Python text and one for formulas, such as ``X*v[:, None]`` and
+    ``diag(v) X``.
+    """
 
     text: Any
     formula: Any
 
 
 def variant(text: Any, formula: Any) -> Any:
-    """Return a `Variant` of the two notations, for Python text and for formulas; a single notation if they are
+    """Return a `Variant` of two printed forms, one for Python text and one for formulas; the form itself if both are
     equal.
     """
     text, formula = getattr(text, "text", text), getattr(formula, "formula", formula)
@@ -158,8 +158,8 @@ def variant(text: Any, formula: Any) -> Any:
 
 
 def in_forms(change: Callable[..., Any], *notations: Any) -> Any:
-    """Return ``change(*notations)``. If one of them is a `Variant`, which has separate notations for Python text and
-    for formulas, apply ``change`` to each of these and return a `Variant`.
+    """Return ``change(*notations)``, where ``notations`` are printed forms. If one of them is a `Variant`, apply
+    ``change`` to the forms for Python text and to those for formulas, and return a `Variant` of the two results.
     """
     if not any(isinstance(notation, Variant) for notation in notations):
         return change(*notations)
@@ -206,7 +206,7 @@ NOTHING = Product(S.One, (), (), (), ())
 
 
 def total(terms: Iterable[Any]) -> Any:
-    """Return the sum of ``terms`` as one notation: nested sums flattened, positive terms first, scalars last."""
+    """Return the printed form of the sum of ``terms``: nested sums flattened, positive terms first, scalars last."""
     signed: list[tuple[bool, Any]] = []
     for term in terms:
         signed += term.terms if isinstance(term, Sum) else [_signed(term)]
@@ -331,8 +331,8 @@ def _is_vector(notation: Any) -> bool:
 
 
 def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
-    """Return the notation ``function(matrix)`` of an elementwise function; ``function(matrix.T).T`` if that contains
-    fewer transposes.
+    """Return the printed form ``function(matrix)`` of an elementwise function; ``function(matrix.T).T`` if that
+    contains fewer transposes.
     """
     turned = transposed(matrix) if count_transposes(matrix) > 1 else matrix
     if count_transposes(turned) + 1 < count_transposes(matrix):
@@ -341,8 +341,8 @@ def entrywise(function: Callable[[Any], Any], matrix: Any) -> Any:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether the notations ``one`` and ``other`` are equal; tuples of different classes are not, even with
-    equal elements.
+    """Return whether the printed forms ``one`` and ``other`` are equal. Unlike ``==``, this tells apart forms of
+    different classes with equal parts, which are tuples.
     """
     if one is other:
         return True
@@ -365,9 +365,8 @@ def _has_same_terms(one: Sum, other: Sum) -> bool:
 
 
 def _with_fewest_transposes(matrix: Any, moved: Any) -> Any:
-    """Return the transpose of ``matrix`` in the form with fewer transposes: ``moved``, the given form in which each
-    term or factor is transposed, or ``matrix.T``. If ``moved`` equals ``matrix``, which is then symmetric, return
-    ``matrix``.
+    """Return the printed form of the transpose of ``matrix`` that has fewer transposes: ``moved``, in which each term
+    or factor is transposed, or ``matrix.T``. If ``moved`` equals ``matrix``, it is symmetric: return ``matrix``.
     """
     if _has_same_terms(moved, matrix) if isinstance(matrix, Sum) else is_same(moved, matrix):
         return matrix
@@ -395,7 +394,7 @@ def count_transposes(notation: Any) -> int:
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:
-    """Return ``(scalars in front, tensor without them)`` of a notation: ``2*a`` and ``X`` for ``2*a*X``."""
+    """Split a printed form into ``(scalars in front, tensor without them)``: ``2*a`` and ``X`` for ``2*a*X``."""
     if not isinstance(notation, Product):
         return NOTHING, notation
     bare = product(factors=notation.factors, divisors=notation.divisors)
@@ -457,7 +456,7 @@ def index_names(notation: Einsum) -> dict[str, str]:
 
 
 def _symbols(part: Any) -> set[Any]:
-    """Return the symbols in ``part``, which is a notation or any part of one."""
+    """Return the symbols in ``part``, which is a printed form or a part of one."""
     if isinstance(part, tuple):
         return set().union(*map(_symbols, part))
     if isinstance(part, Basic):

@@ -49,8 +49,8 @@ CONNECTIVES = {"and": r" \wedge ", "or": r" \vee ", "not": r"\neg "}
 
 
 class TraditionalWriter(Writer):
-    """The base of the writers of mathematical formulas (LaTeX and two-dimensional text); subclasses define signs and
-    layout. The written form of a notation is a string or SymPy's `prettyForm`.
+    """The base class of the writers that turn a notation (the tree of a printed form) into a mathematical formula, in
+    LaTeX or two-dimensional text. Subclasses define signs and layout; results are strings or SymPy's `prettyForm`.
     """
 
     levels = MappingProxyType(
@@ -73,8 +73,8 @@ class TraditionalWriter(Writer):
     connective: Callable[..., str]  # of its name
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to write instead of ``notation``: a scalar added to a matrix is written as a multiple of
-        a matrix of ones.
+        """Return the notation to write in place of ``notation``. A scalar that is added to a matrix becomes a multiple
+        of a matrix of ones; for other notations, see `Writer`.
         """
         # In a sum of matrices, a number may be read as a multiple of the unit matrix.
         if isinstance(notation, Repeated) and len(notation.shape) > 1:
@@ -90,8 +90,8 @@ class TraditionalWriter(Writer):
         return super().level(notation)
 
     def has_two_factors(self, notation: Einsum) -> bool:
-        """Return whether the contraction ``notation`` is printed as a product of two tensors with their labels. False
-        unless a subclass overrides this.
+        """Return whether the contraction ``notation`` is written as a product of two tensors, with the labels below the
+        sign. False unless a subclass overrides this.
         """
         return False
 

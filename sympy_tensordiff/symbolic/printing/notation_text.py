@@ -50,7 +50,8 @@ RELATIONS = {
 
 
 class Writer:
-    """The base of all writers of notations: one method for each class of notation. Here the written forms are strings.
+    """The base class of the writers that turn a notation (the tree of a printed form) into text or a formula, by one
+    method for each class of nodes in the tree. Here the results are strings.
 
     ``printer``, a SymPy printer, may be None if only levels are needed. Writers of other forms override how forms are
     joined and parenthesized.
@@ -141,13 +142,13 @@ class Writer:
 
 
 class TextWriter(Writer):
-    """The writer that writes notations as Python text."""
+    """The writer that turns notations (the trees of printed forms) into Python text."""
 
     levels = MappingProxyType({Sum: ADD, Chain: MUL, Power: POW})
 
     def replacement(self, notation: Any) -> Any:
-        """Return the notation to print in place of ``notation``: the Python text of a `Variant`; for others the same as
-        in formulas.
+        """Return the notation to print in place of ``notation``: the Python text of a `Variant`, the scalar of a
+        `Repeated` (a scalar broadcast to a tensor), and any other notation itself.
         """
         return self.replacement(notation.text) if isinstance(notation, Variant) else super().replacement(notation)
 
@@ -273,8 +274,8 @@ def sum_of_axes(notation: Einsum) -> Call | None:
 
 
 def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
-    """Return ``notation`` with a sum over axes of the given ``extents`` in it replaced by the mean, to print
-    ``mean(x)`` for ``sum(x)/n``. None unless it has exactly one such sum.
+    """Return ``notation`` with its sum over axes of the given ``extents`` replaced by a mean. The caller drops the
+    factor ``1/n``, to print ``mean(x)`` for ``sum(x)/n``. None unless there is exactly one such sum.
 
     The sum may be the notation itself, the end of a matrix product, or a factor, perhaps in a diagonal matrix.
     """
@@ -303,7 +304,7 @@ def mean_of(notation: Any, extents: Sequence[Any]) -> Any | None:
 
 def is_sum(notation: Any) -> bool:
     """Return whether `notation` can be printed as ``sum(a)``: it is a product of one factor and vectors of ones, such
-    as ``1' a``.
+    as ``ones.T @ a``.
     """
     return isinstance(notation, Chain) and len(with_sums(notation)) == 1
 

@@ -40,8 +40,8 @@ def names_a_point(printer: Any) -> bool:
 
 
 def refuse_unprintable(node: Any, notation: str) -> None:
-    """Raise `UnsupportedError` if ``node`` is too deep or too large to be printed; ``notation`` names the form that was
-    wanted.
+    """Raise `UnsupportedError` if ``node`` is too deep or too large to be printed. ``notation`` names the wanted form
+    in the message, such as "LaTeX".
 
     A shared part is printed at each of its occurrences, so that the text of a small graph may be huge.
     """
@@ -91,8 +91,8 @@ MOST_LINES = 60
 
 
 class PrintedForms:
-    """The printed forms of a node. In text, it is the call of its constructor with body and limits; subclasses have
-    the forms of other nodes.
+    """The base class of the objects that print a node, with a method for each form: text, LaTeX and others. Here the
+    text is the call of the constructor with body and limits, as for a sum; subclasses print other nodes.
 
     SymPy's printers get the methods of this object in place of methods of the node (see `Printable`).
     """
@@ -294,13 +294,15 @@ def positive_first(printer: Any) -> AbstractContextManager[None]:
 
 @lru_cache(maxsize=1 << 11)
 def _terms_in_order(expr: Any, order: Any) -> tuple[Any, ...]:
-    """Return the terms of a sum in SymPy's ``order``. They are kept, since printers ask at each place of the sum."""
+    """Return the terms of the sum ``expr`` in SymPy's ``order``. They are cached, since printers ask for them at each
+    occurrence of the sum.
+    """
     return tuple(expr.as_ordered_terms(order=order))
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return print methods for ``printer``, by name, that print a factor which all terms of a sum share in front of it,
-    as in ``2*(a - b)``; SymPy itself multiplies it out.
+    """Return a dictionary of print methods for ``printer``, which print the common numeric factor of all terms of a sum
+    in front of it, as in ``2*(a - b)``; SymPy itself multiplies it out.
     """
     own = type(printer)
 
@@ -330,8 +332,8 @@ def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _remainders_without_brackets(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return methods for ``printer``, by name, that set LaTeX brackets around remainders (``Mod``) only; SymPy sets
-    them around every term that contains one.
+    """Return a dictionary of methods for ``printer``, which set LaTeX brackets around remainders (``Mod``) only; SymPy
+    sets them around every term that contains one.
     """
 
     # A node that is asked for its precedence looks for a frame of this name (`position_in_formula`).
@@ -380,8 +382,8 @@ def _content(expr: Any) -> tuple[Any, Any]:
 
 
 def _fractions_joined(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return print methods for ``printer``, by name, that print ``floor(p/2 + 1/2)`` of an index as ``floor((p +
-    1)/2)``; roundings of real values are printed as usual.
+    """Return a dictionary of print methods for ``printer``, which print ``floor(p/2 + 1/2)`` of an index as
+    ``floor((p + 1)/2)``; roundings of real values are printed as usual.
     """
 
     def rounded(expr: Any, **how: Any) -> Any:

@@ -28,13 +28,14 @@ class ReductionForms(PrintedForms):
     """
 
     def precedence(self, caller: FrameType) -> int:
-        """Return the operator precedence of the printed form, for the printer that called, whose frame is ``caller``.
-        In LaTeX a sum needs parentheses unless it is the last factor; in text it looks like a function call.
+        """Return the operator precedence of the printed reduction, by which SymPy sets parentheses. In LaTeX it needs
+        them unless it is the last factor; in text it looks like a function call. ``caller`` is the call frame of the
+        SymPy function that asks.
         """
         return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(position_in_formula(caller), "Mul")])
 
     def latex(self, printer: Any) -> str:
-        """Return the LaTeX of the sum (or other) signs, then the body."""
+        """Return the LaTeX of the reduction: its sum, product or extremum signs, then the body."""
         refuse_unprintable(self.node, "LaTeX")
         this = unlabelled(self.node)
         return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _split_excluded_value(this)[0])])

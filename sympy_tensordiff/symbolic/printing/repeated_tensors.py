@@ -65,8 +65,8 @@ def repeated_tensor(node: Any) -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _squeezed(tensor: Any, axes: Sequence[int]) -> Any | None:
-    """Return ``tensor``, a product with tensors of ones, without these and without its `axes` of extent 1, to which
-    only they belong. None if another operand has one of these axes, or for other tensors.
+    """Return ``tensor``, an einsum or an elementwise operation on einsums, without its ``axes`` of extent 1 and without
+    the factors of ones that alone have these axes. None if another operand has one of the axes, or for other tensors.
     """
     if isinstance(tensor, EinsumProduct):
         gone = {tensor.output[axis] for axis in axes}

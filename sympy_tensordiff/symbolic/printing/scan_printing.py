@@ -238,8 +238,9 @@ def _recursion(scan: Any, show: Any, named: set[str]) -> tuple[str, list[str], b
 
 
 def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -> dict[Any, Any]:
-    """Choose letters for `found`, pairs of a symbol and its definition that are printed apart from the formula of
-    ``scan``. Return a dictionary from these symbols to the printed letters.
+    """Choose printed letters for the subexpressions ``found`` of a scan, pairs ``(symbol, definition)`` whose
+    definitions are printed on lines of their own. Return a dictionary from the symbols to variables that are printed as
+    letters.
 
     If the definition changes with the time of ``scan``, the letter has the subscript ``time``. ``named`` are the
     letters in use, to which new ones are added. ``show(expr)`` prints an expression.
@@ -260,8 +261,8 @@ def _named_parts(scan: Any, found: Any, show: Any, time: str, named: set[str]) -
 
 
 class _StoredStates:
-    """The other recurrences from which a scan reads states at all times: their formulas in LaTeX, and printed names of
-    the states, such as ``h_{t-1}``. They become part of the formula of the scan.
+    """The other recurrences whose states at all times a scan reads. Their formulas in LaTeX become part of the formula
+    of the scan, and their states get printed names such as ``h_{t-1}``.
 
     ``rows`` maps variables of sequences to what is printed for them, such as ``h_{t-1}``, ``names`` the stacked states
     in other sequences to variables. ``lines`` are the recursions; ``has_parts`` says whether their steps have parts.

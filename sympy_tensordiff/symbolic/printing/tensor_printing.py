@@ -399,7 +399,9 @@ def _subtracted_logsumexp(term: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _matrix_function(name: str) -> Callable[[Any], Any]:
-    """Return the function from a node to its notation as a call of ``name``, such as ``inv(A)``."""
+    """Return a function that maps a node to its printed form, a call of ``name`` with the node's matrix, such as
+    ``det(A)``.
+    """
     return lambda node: Call(name, (_notation(node.matrix),))
 
 

@@ -48,8 +48,8 @@ def scan(
     *,
     total: bool = False,
 ) -> Any:
-    """Apply the function ``step`` again and again, from the state ``init`` on, to the rows of ``xs``; return the states
-    of this recurrence over time, and other values that the steps compute.
+    """Return the states of a recurrence over time. The function ``step`` computes the next state from the state, which
+    is ``init`` at first, and a row of ``xs``; it may also compute outputs, which are returned too.
 
     Parameters
     ----------

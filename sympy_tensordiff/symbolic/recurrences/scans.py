@@ -206,8 +206,8 @@ class Scan(TensorOperation):
 
     @property
     def recurrence(self) -> tuple[Any, ...]:
-        """Return the arguments that all results of one recurrence have in common: all arguments but ``kind`` and
-        ``value``.
+        """Return all arguments of the scan but ``kind`` and ``value``. Scans with equal ones are results of the same
+        recurrence and can be computed in one loop.
         """
         return tuple(self.args[2:])
 

@@ -26,8 +26,9 @@ from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 
 def over_indices(expr: Any) -> Any:
-    """Return ``expr`` with each scan that depends on an index bound around it replaced by an entry of one scan over all
-    values of the index. Unchanged if the range of the index depends on other indices.
+    """Return ``expr`` without scans (recurrences over time) that depend on an index of an enclosing sum or
+    comprehension. Each becomes an entry of one batched scan over all values of the index, unless the range of the index
+    depends on other indices.
     """
     return _OverIndices().run(expr, EMPTY)
 
@@ -42,8 +43,8 @@ class _OverIndices(Rewriting):
         return expr
 
     def visit_binder(self, expr: Any, bound_indices: Any) -> Recursion[Any]:
-        """Return `expr`, a sum or comprehension, with its body rewritten. ``bound_indices`` has those enclosing indices
-        whose ranges depend on no other index; such indices of `expr` are added to it for the body.
+        """Return `expr`, a sum or comprehension, with its body rewritten. For the body, those indices of `expr` whose
+        ranges depend on no other index are added to ``bound_indices``.
         """
         plain = [limit for limit in expr.ranges() if len(limit.lows + limit.highs) == 2]
         own = {index: (low, high - low + 1) for index, low, high in plain}

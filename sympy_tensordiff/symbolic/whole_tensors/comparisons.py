@@ -167,7 +167,7 @@ def logical_not(A: Any) -> Any:
 
 @explained
 def where(condition: Any, A: Scalar, B: Scalar) -> Any:
-    """``A`` where a condition holds, else ``B``, entry by entry.
+    """Return ``A`` where ``condition`` holds, else ``B``, entry by entry.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ def kron(A: Expression, B: Expression) -> Any:
 
 
 def kronecker(tensors: Sequence[Any], read: Callable[..., Any] = inline_entry) -> Any:
-    """Return the Kronecker product of ``tensors``; ``read(tensor, indices)`` writes an entry of an operand."""
+    """Return the Kronecker product of ``tensors``; ``read(tensor, indices)`` returns an entry of an operand."""
     rank = max(len(shape_of(tensor)) for tensor in tensors)
     shapes = [(S.One,) * (rank - len(shape_of(tensor))) + shape_of(tensor) for tensor in tensors]
     extents = [*zip(*shapes, strict=True)]

@@ -46,7 +46,7 @@ from sympy_tensordiff.symbolic.whole_tensors.subscripts import (
 
 
 def _log_sum_exp(value: Expr, *limits: Any) -> Expr:
-    """Return ``log(sum(exp(value)))`` over `limits`; kernels compute it without overflow."""
+    """Return ``log(sum(exp(value)))`` over the index ranges ``limits``; kernels compute it without overflow."""
     return log(IndexedSum(exp(value), *limits))
 
 
@@ -55,8 +55,8 @@ SEMIRINGS = {"log": _log_sum_exp, "max": IndexedMax, "min": IndexedMin}
 
 
 def semiring_product(subscripts: Subscripts, operands: Sequence[Any], semiring: Any) -> Any:
-    """Return the einsum of ``operands`` with the parsed ``subscripts``, in which other operations replace plus and
-    times, as ``semiring`` says: maximum and plus, for example.
+    """Return the einsum of ``operands`` over another semiring: entries are added instead of multiplied, and summed
+    labels are reduced as ``semiring`` says ("log", "max" or "min"). ``subscripts`` are parsed already.
 
     The `operands` fit the `subscripts`. The result is in index notation, a scalar without labels in the output. Raise
     `ArgumentError` if `semiring` is not a key of `SEMIRINGS`.
@@ -179,7 +179,9 @@ class EinsumProduct(TensorOperation):
         return label_extents(self._parsed, [shape_of(operand) for operand in self.operands])
 
     def relabelled(self) -> Any:
-        """Return an equal product with the labels ``i``, ``j``, … in the order in which they appear."""
+        """Return an equal product with the labels ``i``, ``j``, … in the order in which they appear: a canonical
+        form.
+        """
         appearing = dict.fromkeys("".join(self.inputs))
         letters = str.maketrans(dict(zip(appearing, FROM_I, strict=False)))
         return self._of_shape((Str(self.subscripts.translate(letters)), *self.operands), self.shape)
@@ -237,7 +239,9 @@ class DeltaTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the index expressions in this node: the extents of one half of the shape (the other half is equal)."""
+        """Return the index expressions in this node, whose symbols count as integers: the extents of one half of the
+        shape (the other half is equal).
+        """
         return tuple(self.args[0].args)
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
@@ -249,7 +253,7 @@ class DeltaTensor(TensorOperation):
 
 
 class FilledTensor(TensorOperation):
-    """A constant-filled tensor: all entries are ``value``. `zeros` and `ones` make the common ones.
+    """A tensor whose entries are all equal to ``value``, such as those that `zeros` and `ones` return.
 
     Parameters
     ----------
@@ -288,7 +292,7 @@ class FilledTensor(TensorOperation):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        """Return the index expressions in this node: the extents of its shape."""
+        """Return the index expressions in this node, whose symbols count as integers: the extents of its shape."""
         return tuple(self.args[1].args)
 
     value: Expr = argument(0, "The value of all entries.")

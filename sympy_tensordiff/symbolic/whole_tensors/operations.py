@@ -80,8 +80,8 @@ class TensorOperation(TensorExpr):
         return self.entry_of(indices, entry) if self.has_index_form else None
 
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
-        """Return the entry of this tensor at ``indices``, as an expression in entries of the operands. It gets these by
-        ``read(operand, indices, varying)``, where ``varying`` are the index symbols in ``indices``.
+        """Return the entry of this tensor at ``indices``, as an expression in entries of the operands.
+        ``read(operand, indices, varying)`` returns such an entry; ``varying`` are the index symbols in ``indices``.
         """
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ def operand(value: Any, owner: str) -> Expr:
 
 
 def _arguments(node: Any) -> tuple[Any, ...]:
-    """Return the arguments of ``node`` that a search for values that are not real has to visit; () if ``node`` is an
+    """Return the arguments of ``node`` in which to search for values that are complex or infinite; () if ``node`` is an
     entry of a tensor, which is real.
 
     Arguments of tensor entries are left out, and so are infinite values of choices (masked scores).

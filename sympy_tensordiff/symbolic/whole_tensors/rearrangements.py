@@ -251,7 +251,8 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
 
 @documented(_TRIANGLE)
 def tril(A: Expression, k: int = 0) -> Any:
-    """The matrix ``A`` with 0 above its diagonal number ``k``; the main diagonal is 0, the one above it 1.
+    """Return ``A`` with 0 above the diagonal number ``k``, in the last two axes. Number 0 is the main diagonal, 1 the
+    one above it.
 
     Examples
     --------
@@ -264,8 +265,8 @@ def tril(A: Expression, k: int = 0) -> Any:
 
 @documented(_TRIANGLE)
 def triu(A: Expression, k: int = 0) -> Any:
-    """The entries of ``A`` on and above a diagonal, 0 below it: the main diagonal for ``k=0``, the one above it for
-    ``k=1``.
+    """Return ``A`` with 0 below the diagonal number ``k``, in the last two axes. Number 0 is the main diagonal, 1 the
+    one above it.
 
     Examples
     --------
@@ -290,8 +291,8 @@ def _triangle(A: Any, owner: str, condition: Any) -> Any:
 
 @explained
 def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
-    """Return the tensor ``A`` with entries of one value, ``constant_values``, added before and after along axes;
-    ``pad_width`` has their numbers.
+    """Return the tensor ``A`` with entries equal to ``constant_values`` added before and after along its axes;
+    ``pad_width`` says how many.
 
     Parameters
     ----------

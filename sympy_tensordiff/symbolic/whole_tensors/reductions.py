@@ -89,7 +89,8 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return ``log(sum(exp(A)))`` over all axes or some, without overflow.
+    """Return ``log(sum(exp(A)))`` over the axes ``axis``, by default all, without overflow. With ``keepdims``, these
+    axes stay with length 1.
 
     Examples
     --------
@@ -105,7 +106,7 @@ def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @explained
 def softmax(A: Expression, axis: Any = -1) -> Any:
-    """``exp(A)`` divided by its sum over an axis, without overflow.
+    """Return ``exp(A)`` divided by its sum over ``axis``, by default the last axis, without overflow.
 
     Parameters
     ----------
@@ -195,7 +196,8 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return the product of the entries of ``A``, over all axes or some.
+    """Return the product of the entries of ``A`` over the axes ``axis``, by default all. With ``keepdims``, these axes
+    stay with length 1.
 
     Examples
     --------
@@ -209,8 +211,8 @@ def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 
 @documented(OVER_AXES)
 def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The mean of ``(A - mean(A))**2``, over all axes or those in ``axis``; ``ddof`` is subtracted from the number of
-    entries. With ``keepdims``, these axes stay with length 1.
+    """The mean of ``(A - mean(A))**2`` over all axes or those in ``axis``; ``ddof`` is subtracted from the number of
+    entries by which the sum is divided. With ``keepdims``, these axes stay with length 1.
 
     Examples
     --------
@@ -229,7 +231,8 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(OVER_AXES)
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """Return the standard deviation of the entries of ``A``, over all axes or some: the square root of `var`.
+    """Return the standard deviation of the entries of ``A`` over the axes ``axis``, by default all: the square root of
+    `var`, which explains ``keepdims`` and ``ddof``.
 
     Examples
     --------
@@ -330,8 +333,8 @@ def _running_reduction(reduction: Any, A: Any, axis: Any, owner: str) -> Any:
 
 @explained
 def norm(A: Scalar, ord: Any = 2) -> Any:
-    """A norm of the vector of all entries of ``A``, given by ``ord`` (2, 1, another number or infinity), so that the
-    2-norm of a matrix is the Frobenius norm.
+    """Return a norm of all entries of ``A``, taken as one vector: ``ord`` is 2, 1, another positive number or infinity.
+    The 2-norm of a matrix is thus the Frobenius norm.
 
     NumPy's norms of a matrix by ``ord`` 1, 2 and infinity are others: the first is
     ``td.max(td.sum(td.abs(A), axis=0))``, the last the same with ``axis=1``.

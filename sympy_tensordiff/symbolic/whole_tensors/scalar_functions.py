@@ -17,8 +17,8 @@ from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction, 
 
 
 class EntryFunction(Function):
-    """The base class of functions of one real number, such as `sigmoid`, that a call with a whole tensor applies entry
-    by entry.
+    """The base class of functions of one real number, such as `sigmoid`. If they are called with a whole tensor, they
+    are applied entry by entry.
     """
 
     values: ClassVar[dict[Any, Any]]  # where they are plain
@@ -116,8 +116,8 @@ class sigmoid(EntryFunction):  # noqa: N801
 
 
 class logistic_density(Function):  # noqa: N801
-    """The derivative ``exp(-x)/(1 + exp(-x))**2`` of `sigmoid`, for kernels only. Computed from one exponential, it has
-    all digits in both tails, where ``s*(1 - s)`` of a stored logistic function ``s`` has none.
+    """The derivative ``exp(-x)/(1 + exp(-x))**2`` of `sigmoid`, for kernels only. It is accurate for all ``x``, while
+    ``s*(1 - s)`` with ``s = sigmoid(x)`` loses its digits for large ``x``.
     """
 
 
@@ -185,7 +185,7 @@ class log1mexp(EntryFunction):  # noqa: N801
         return sympy.log(1 - sympy.exp(-sympy.Abs(argument)))
 
     def _eval_is_positive(self) -> bool | None:
-        """SymPy's hook for the assumption `positive`: unknown."""
+        """SymPy's hook for the assumption `positive`: None (unknown), unlike the base class."""
         return None
 
     def _eval_is_finite(self) -> bool | None:
@@ -226,7 +226,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
         return sympy.log(sympy.erfc(-argument / sympy.sqrt(2)) / 2)
 
     def _eval_is_positive(self) -> bool | None:
-        """SymPy's hook for the assumption `positive`: unknown."""
+        """SymPy's hook for the assumption `positive`: None (unknown), unlike the base class."""
         return None
 
     def _eval_is_finite(self) -> bool | None:

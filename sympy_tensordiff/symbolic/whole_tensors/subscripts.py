@@ -27,8 +27,8 @@ class Subscripts(NamedTuple):
 
 
 def written_out(text: str, ranks: Sequence[int]) -> str:
-    """Return the einsum subscripts ``text`` with ``...`` replaced by labels, and with the result that NumPy infers if
-    there is no ``->``; ``ranks`` are those of the operands.
+    """Return the einsum subscripts ``text`` in full: ``...`` is replaced by labels, and if there is no ``->``, the
+    result labels are added by NumPy's rule. ``ranks`` are the ranks of the operands.
     """
     inputs, arrow, output = "".join(text.split()).partition("->")
     names = inputs.split(",")
