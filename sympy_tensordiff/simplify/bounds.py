@@ -384,16 +384,30 @@ def _joined_with_inner_sums(graph: Graph, variables: Sequence[int], rows: Rows, 
     """Return the sum of `body` over `variables` in the range `rows` as one sum with those inside of it: ``Sum_j
     c[j]*Sum_i f(i, j)`` as ``Sum_(i, j) c[j]*f(i, j)``. None if a term has no sum.
     """
-    parts = []
-    for term in body.args if body.op == "add" else (body,):
-        factors = graph.factors(term)
-        inner = next((factor for factor in factors if factor.op == "sum"), None)
-        if inner is None:
-            return None
-        more, more_rows, inside = graph.open(inner)
-        product = graph.mul((*(factor for factor in factors if factor is not inner), inside))
-        parts.append(summation(graph, (*more, *variables), (*rows, *more_rows), product))
-    return graph.add(parts)
+    opened = [_opened_sum(graph, term) for term in (body.args if body.op == "add" else (body,))]
+    found = [one for one in opened if one is not None]
+    if len(found) < len(opened):
+        return None
+    return graph.add([summation(graph, (*more, *variables), (*rows, *own), inside) for more, own, inside in found])
+
+
+def _opened_sum(graph: Graph, term: Node) -> tuple[tuple[int, ...], Rows, Node] | None:
+    """Return ``(variables, constraints, summand)`` of a product with a sum: the other factors are part of the summand.
+    The sum may be in a choice between a value and 0. None for other terms.
+    """
+    factors = graph.factors(term)
+    for place, factor in enumerate(factors):
+        if factor.op == "sum":
+            found: tuple[tuple[int, ...], Rows, Node] | None = graph.open(factor)
+        elif factor.op == "select" and factor.args[2] is graph.zero:
+            found = _opened_sum(graph, factor.args[1])
+        else:
+            continue
+        if found is not None:
+            variables, rows, inside = found
+            inside = graph.select(factor.args[0], inside, graph.zero) if factor.op == "select" else inside
+            return variables, rows, graph.mul((*factors[:place], inside, *factors[place + 1 :]))
+    return None
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:

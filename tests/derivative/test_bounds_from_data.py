@@ -84,3 +84,16 @@ def test_a_maximum_over_distances_has_a_gradient():
     gradient = td.lambdify((s, y), td.gradient(value, s) + 0 * y[0], "numpy")
     rates = np.array([0.3, -0.2, 1.5])  # each term is greatest at the distance 1
     np.testing.assert_allclose(gradient(rates, np.zeros(5)), 4 * np.exp(-rates) * (1 - rates), rtol=1e-13)
+
+
+def test_by_what_a_comparison_selects():
+    """The range of j is bounded in a choice: only rows i bound the entries j that are greater than an entry."""
+    q = td.indices("q")
+    z = td.TensorSymbol("z", n)
+    less = Sum(Piecewise((z[q], z[q] < z[j]), (0, True)), (q, 0, n - 1))
+    value = Sum(y[i] * Sum(x[j] * less, (j, p[i], p[i + 1] - 1)), (i, 0, n - 1))
+    numbers = np.array([0.3, -0.2, 1.1, 0.7, -1.3])
+    found = td.lambdify((x, y, p, z), td.gradient(value, z), "numpy")(VALUES["x"], VALUES["y"], STARTS, numbers)
+    rows = [(a, b) for a in range(5) for b in range(STARTS[a], STARTS[a + 1])]
+    wanted = [sum(VALUES["y"][a] * VALUES["x"][b] * (one < numbers[b]) for a, b in rows) for one in numbers]
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)

@@ -378,7 +378,8 @@ def live_statements(body: Sequence[Statement], wanted: set[str]) -> list[Stateme
         names = filled(statement)
         if isinstance(statement, If):
             statement = replace(statement, body=tuple(live_statements(statement.body, wanted)))
-        if not names or not wanted.isdisjoint(names):
+        stores = any(isinstance(part, Set) and isinstance(part.target, Load) for part in statements([statement]))
+        if not names or stores or not wanted.isdisjoint(names):
             wanted |= used_names(statement).union(names, *(map(str, form.atoms()) for form in forms([statement])))
             found.append(statement)
     return found[::-1]
