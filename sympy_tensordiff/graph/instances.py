@@ -46,12 +46,18 @@ EXACT = Comparison()
 
 
 def instances(
-    graph: Graph, body: Node, variables: Sequence[int], node: Node, compare: Comparison = EXACT
+    graph: Graph,
+    body: Node,
+    variables: Sequence[int],
+    node: Node,
+    compare: Comparison = EXACT,
+    by_terms: bool = False,
 ) -> Iterator[dict[int, Affine]]:
     """Yield all substitutions of index forms for ``variables`` that turn ``body`` into a node equal to ``node``, where
     `compare` decides equality.
 
-    Candidates are read off where both nodes read the same tensor, or have ranges or indices as numbers.
+    Candidates are read off where both nodes read the same tensor, or have ranges or indices as numbers. With
+    ``by_terms``, they include those for variables that occur in sums only, as in ``f(i - j)``.
     """
 
     def normal(part: Node) -> Node:
@@ -82,7 +88,7 @@ def instances(
                 return False
         return True
 
-    for first in islice(_substitutions(pairs, keys, {}), MAX_CANDIDATES):
+    for first in islice(_substitutions(pairs, keys, {}, by_terms), MAX_CANDIDATES):
         for substitution in compare.moves(first):
             bound = (v for form in substitution.values() for v in form.atoms() if v < 0)
             if (
@@ -165,14 +171,15 @@ def _variables_in(forms: Forms) -> frozenset[int]:
 
 
 def _substitutions(
-    pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment
+    pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Assignment, by_terms: bool
 ) -> Iterator[dict[Variable, Affine]]:
     """Yield candidates for substitutions that turn a pattern into a node, by solving equations between index forms.
     They extend ``found`` to all variables in ``unknown``.
 
     Each of `pairs` has forms of the body, and the forms in the node that may be equal to them.
 
-    Only as many pairs are used as determine the variables; the others are not checked.
+    Only as many pairs are used as determine the variables; the others are not checked. With ``by_terms``, variables
+    that no pair determines get the values of `_assignments_by_terms`.
     """
     waiting = unknown - found.keys()
     if not waiting:
@@ -185,11 +192,11 @@ def _substitutions(
                 more = _solve_forms(own, other, unknown, found)
                 if more is not None and len(more) > len(found):
                     extended = True
-                    yield from _substitutions([*pairs[:n], *pairs[n + 1 :]], unknown, more)
-    for own, others in () if extended else pairs:
+                    yield from _substitutions([*pairs[:n], *pairs[n + 1 :]], unknown, more, by_terms)
+    for own, others in pairs if by_terms and not extended else ():
         for other in others:
             for more in _assignments_by_terms(own, other, waiting):
-                yield from _substitutions(pairs, unknown, {**found, **more})
+                yield from _substitutions(pairs, unknown, {**found, **more}, by_terms)
 
 
 def _assignments_by_terms(forms: Forms, targets: Forms, unknown: frozenset[int]) -> Iterator[dict[Variable, Affine]]:

@@ -224,8 +224,12 @@ class LoopArrays:
         for mapping, back in self.equal_notations(known):
             again = self.graph.substitute(value, mapping)
             compare = self.comparison(stored, known)
-            own = instances(self.graph, stored.candidate.node, stored.axes, again, compare)
-            for found in chain(own, self.instances_where(stored, again, known), self.at_ends(stored, again, compare)):
+            own, by_terms = (
+                instances(self.graph, stored.candidate.node, stored.axes, again, compare, by_terms=by_terms)
+                for by_terms in (False, True)
+            )
+            others = self.instances_where(stored, again, known), self.at_ends(stored, again, compare)
+            for found in chain(own, *others, by_terms):
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def symmetries(self, stored: LoopArray) -> list[dict[int, Affine]]:
