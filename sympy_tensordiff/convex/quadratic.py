@@ -259,8 +259,8 @@ def _index_exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) ->
 
 
 def _complete_involutions(start: dict[Expr, Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
-    """Yield all ways to exchange the ``bound`` indices in pairs, as dictionaries that map each index to its partner.
-    The pairs in ``start`` are part of each of them.
+    """Yield all involutions of the ``bound`` indices that extend ``start``, as dictionaries that map each index to its
+    partner. An index may be its own partner.
     """
     rest = [i for i in bound if i not in start]
     if not rest:

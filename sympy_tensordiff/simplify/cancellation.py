@@ -968,8 +968,8 @@ def _is_of_indices(node: Node) -> bool:
 
 
 def is_difference_power(power: object) -> bool:
-    """Whether ``a**power - b**power`` has a rule: powers 2 to 4, roots 1/2 to 1/5, and negative ones down to -4 with a
-    denominator up to 5.
+    """Return whether there is a rewriting rule for ``a**power - b**power``. ``power`` must be 2, 3 or 4; 1/2, 1/3, 1/4
+    or 1/5; or a negative rational number that is at least ``-MAX_POWER`` and has a denominator of at most 5.
     """
     if not isinstance(power, int | Fraction):
         return False

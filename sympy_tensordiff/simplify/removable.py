@@ -680,7 +680,9 @@ def _terms_far_out(graph: Graph, parts: ArithmeticSubexpressions, node: Node, va
 
 
 class _LeadingPower(NamedTuple):
-    """A sum written as ``b**degree*node`` with a base ``b``, where the factor ``node`` tends to 1 for large ``b``."""
+    """A sum with its leading power in a base ``b`` factored out, ``b**degree*node``: ``degree`` is the growth order for
+    large ``b``, and the remaining factor ``node`` tends to 1 there.
+    """
 
     degree: int
     node: Node

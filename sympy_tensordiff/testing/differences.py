@@ -305,7 +305,7 @@ def _pullback_from_jacobian(compute_jacobian: Callable[[dict[Any, Any]], FloatAr
 def _draw_points(
     expression: Expr, wrt: Expr, expressions: tuple[Expr, ...], sizes: dict[Any, int], seed: int
 ) -> Iterator[tuple[Point, dict[Any, Any]]]:
-    """Yield pairs ``(point, values)`` of a random `Point`, ``expression`` as a function of ``wrt`` where it is finite,
+    """Yield pairs ``(point, values)``: a random `Point` at which ``expression``, as a function of ``wrt``, is finite,
     and the values of all inputs of ``expressions`` there. Raise `ArgumentError` if none is found.
     """
     kernel: Callable[..., Any] | None = None

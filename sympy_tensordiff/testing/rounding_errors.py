@@ -236,8 +236,8 @@ class Perturbation(Rewriting):
         return TensorEntry(tensor, *expr.indices)
 
     def at_times(self, size: Any, limits: Sequence[IndexRange], offsets: Sequence[Any]) -> Any:
-        """Return the size of a rounding error in a step of a recurrence, ``size``, in a form that is valid outside of
-        the recurrence: the entry, at the current time and indices, of a new tensor that stores the sizes of all steps.
+        """Return ``size``, the size of a rounding error in a step of a recurrence, in a form that is valid outside of
+        the recurrence: as the entry, at the current time and indices, of a new tensor with the sizes of all steps.
 
         The tensor has an axis for the time and for each bound index. ``limits`` are the ranges of the time and the
         indices, ``offsets`` their first values.

@@ -164,8 +164,8 @@ class _UsesInKernel:
 
 
 def _differences(rows: Iterable[Constraint], inner: set[str]) -> Iterator[Condition]:
-    """Yield the form ``i - j``, as the condition that it is not 0, for each strict inequality such as ``i > j`` in
-    `rows` between two of the indices `inner`.
+    """Yield, for each inequality ``i - j + c >= 0`` in `rows` between two of the indices `inner`, the weaker condition
+    that ``i - j + c + 1`` is not 0. For ``i > j`` this is ``i - j != 0``.
     """
     for row in rows:
         if row.kind == "ge" and sorted(c for _, c in row.form.terms) == [-1, 1] and row.form.atoms() <= inner:

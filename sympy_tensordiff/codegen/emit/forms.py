@@ -103,7 +103,9 @@ class FormPrinter:
         self.replace = dict(replace or {})
 
     def variable(self, name: str) -> str:
-        """Return the text of an integer variable, by default its name."""
+        """Return the text of the integer variable ``name``: its replacement in `replace` if there is one, else its
+        identifier.
+        """
         return self.replace[name] if name in self.replace else self.names(name)
 
     def data(self, entry: IndirectIndex) -> str:

@@ -56,8 +56,10 @@ class LlvmCorrelationPrinter(LlvmNestPrinter):
             self.print_store(out, lane_out)
 
     def enter_loops(self, stack: ExitStack) -> None:
-        """Emit the beginning of the loops around the block product (`call_tile`): over all indices that the block does
-        not contain and that are not constant in a task, the longest loop first. Closing ``stack`` ends the loops.
+        """Emit the heads of the loops around the block product (`call_tile`), over all indices outside of the block
+        that the current parallel task does not fix, longest first. If an index is solved for, the loops over the
+        indices in its equation come first, then a test that its value is a valid integer. Closing ``stack`` ends the
+        loops.
         """
         tiles, output = self.tiles, self.step.output
         known = {tiles.lanes, tiles.rows, tiles.terms, tiles.solved}

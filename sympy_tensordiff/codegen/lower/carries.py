@@ -107,8 +107,9 @@ def chain_factor(graph: Graph, node: Node, v: int) -> Node | None:
 
 
 def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> bool:
-    """Return whether a running sum of products, such as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, can be updated from
-    one `v` to the next by a single new factor.
+    """Return whether a running sum of products, such as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, is a linear recurrence
+    in `v`: each step multiplies the old value by one new factor. `rows` and `inner` are the ranges of `w` and `u`,
+    which end (`side` 1) or begin (-1) at `v`.
 
     `rows` and `inner` are the ranges of `w` and `u`, which end (`side` 1) or begin (-1) at `v`.
     """

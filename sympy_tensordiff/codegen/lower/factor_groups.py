@@ -67,9 +67,9 @@ class TriangularBound(NamedTuple):
         return TriangularBound(found[0], row, last, last - row - form * sign, sign > 0)
 
     def near_diagonal(self, first: Affine) -> Constraint:
-        """Return the constraint that selects the terms of a triangular sum near its diagonal. Matrix products of blocks
-        of `BLOCK` rows leave these out, since not all rows of a block have them. `first` is the first row of the first
-        block.
+        """Return the constraint that selects the terms of a triangular sum in the partly filled blocks at the diagonal.
+        Matrix products of blocks of rows, the first of which starts at row `first`, cover only the terms that all rows
+        of a block have, so the selected ones are added separately.
         """
         end = BLOCK * quotient(self.row - first, BLOCK) + first + self.offset
         return Constraint("ge", end + (BLOCK - 2) - self.term if self.is_upper else self.term - end - 1)

@@ -189,8 +189,8 @@ def has_root(exponent: Node) -> bool:
 
 
 def root(base: Scalar, exponent: Fraction) -> Scalar:
-    """Return ``base**exponent`` for an exponent like 3/2 or -1/4 as a product of ``base`` and its square roots, faster
-    than a general power: ``base*sqrt(base)``, ``1/sqrt(sqrt(base))``.
+    """Return ``base**exponent`` for an exponent that is a multiple of 1/4, as a product of an integer power of ``base``
+    and its square roots: ``base*sqrt(base)``, ``1/sqrt(sqrt(base))``. This is faster than a general power.
     """
     whole, quarters = divmod(int(abs(exponent) * 4), 4)
     half = Operation("pow", (base, Number(Fraction(1, 2))))

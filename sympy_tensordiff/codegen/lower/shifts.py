@@ -596,9 +596,9 @@ def whole(number: Fraction) -> Fraction | int:
 
 
 def with_shifts_from_zero(graph: Graph, node: Node, v: int, rows: Rows) -> tuple[Node, Affine] | None:
-    """Return `node` with its periodic reads shifted so that the smallest shift is 0, ``u[v] + u[Mod(v + 1, n)]`` for
-    ``u[Mod(v - 1, n)] + u[v]``, and the index ``start`` at which the new node has the old value, ``Mod(v - 1, n)``.
-    None if no read is shifted.
+    """Return ``(new node, start)``: `node` with its periodic reads over `v` shifted so that the smallest shift is 0,
+    and the index at which the new node equals the old one at `v`. ``u[Mod(v - 1, n)] + u[v]`` gives ``u[v] + u[Mod(v +
+    1, n)]`` and ``Mod(v - 1, n)``; None if no read is shifted.
 
     None also where the range of ``v`` according to ``rows`` is not that of a whole axis.
     """

@@ -138,8 +138,9 @@ def with_coprime_terms(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """
 
     def coprime(node: Node) -> Node:
-        """Return the sum `node` as a number times a sum of terms with coprime integer coefficients; any other node
-        unchanged.
+        """Take common numeric factors out of the additions in the summand of an indexed sum: return a number times the
+        sum in which each addition has coprime integer coefficients. Any other node, also an addition that is not in a
+        sum, is returned unchanged.
         """
         factors = graph.factors(node.args[0]) if node.op == "sum" else ()
         if not any(factor.op == "add" for factor in factors):

@@ -174,7 +174,9 @@ def _divisor(part: Quotient | SymbolicQuotient) -> Affine:
 
 
 def _bounds(loop: Loop) -> list[Constraint]:
-    """Return the bounds of the variable of `loop` as constraints."""
+    """Return the lower and upper bounds of the variable of `loop` as constraints. Bounds with a divisor other than 1
+    are left out.
+    """
     variable = Affine.variable(loop.variable)
     lows = [Constraint("ge", variable - bound.form) for bound in loop.lows if bound.divisor == 1]
     return lows + [Constraint("ge", bound.form - variable) for bound in loop.highs if bound.divisor == 1]

@@ -244,7 +244,9 @@ class ShapeInference:
         return None, None
 
     def _infer_call(self, node: Tree, *parts: Axes) -> Axes:
-        """Return the axes of a function; raise `ParseError` if the arguments do not fit."""
+        """Infer the axes of the result of the function call ``node`` from the axes ``parts`` of its arguments. Raise
+        `ParseError` if the function is unknown, or if the number or shapes of the arguments do not fit.
+        """
         name = node.text
         if name not in FUNCTIONS:
             raise node.error(

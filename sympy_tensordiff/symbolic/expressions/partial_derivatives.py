@@ -90,8 +90,8 @@ class Subs(sympy.Subs):
     evalf = n = sympy.Expr.evalf
 
     def _eval_evalf(self, prec: int) -> Any:
-        """SymPy's hook for `evalf`: return a number with ``prec`` bits if the function has a formula, else the node
-        itself.
+        """Evaluate the derivative with ``prec`` bits, as SymPy's hook for `evalf`, if `doit` finds a formula for it;
+        else return the node itself.
         """
         value = self.doit()
         return self if value == self else value._eval_evalf(prec)
@@ -164,8 +164,9 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
 
 
 def _distinct_derivative(known: Any, args: Sequence[Any]) -> Any:
-    """Return the partial derivative of a function at the values ``args`` of its arguments, as a `Subs` of this module,
-    not SymPy's.
+    """Return the partial derivative of a function at the values ``args``, as an unevaluated `Subs` of this module: a
+    `Derivative` with respect to standard variables, one for each argument, with ``args`` for these variables. ``known``
+    is ``(function, orders)``, with the order of differentiation for each argument.
 
     ``known`` is ``(function, orders)``: the orders say how often it is differentiated with respect to each argument.
     """

@@ -121,8 +121,8 @@ class CallerDependent:
         return depth.atoms(self, types)
 
     def has(self, *patterns: Any) -> bool:
-        """Override `Basic.has`: the pattern `Piecewise` is also searched for inside of sums and comprehensions. An
-        exception are calls by `piecewise_fold`, which would move conditions on bound indices out of the sum.
+        """Override `Basic.has`: the pattern `Piecewise` is also searched for inside of sums and comprehensions, but not
+        for `piecewise_fold`, which would move conditions on bound indices out of the sum.
         """
         caller = sys._getframe(1)
         if caller.f_globals is LATEX and patterns == (Mod,):

@@ -47,8 +47,8 @@ class IndexRange(NamedTuple):
         return bound_forms(self.high, Min)
 
     def constraints(self, variable: Variable, form: Callable[[Expr], Affine | None]) -> list[Constraint]:
-        """Return the constraints that hold if ``variable`` is in this range. ``form`` converts a bound to an affine
-        form of variables; a bound for which it returns None gives no constraint.
+        """Return this range as constraints on ``variable``. ``form`` converts a bound to an affine form of variables; a
+        bound for which it returns None gives no constraint.
         """
         lows, highs = ([found for end in ends if (found := form(end)) is not None] for ends in (self.lows, self.highs))
         return range_rows(Affine.variable(variable), lows, highs)

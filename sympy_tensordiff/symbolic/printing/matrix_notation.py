@@ -129,8 +129,8 @@ class _Network:
         self.matrices[column][row] = transposed(joined)
 
     def to_matrix_products(self, output: str) -> tuple[list[Any], Any] | None:
-        """Write the einsum with the result labels ``output`` by matrix products. Return ``(scalars, tensor)``, printed
-        factors of which ``tensor`` is None for a scalar result; None if there is no such form.
+        """Write the einsum with the result labels ``output`` by matrix products. Return its printed factors
+        ``(scalars, tensor)``, where ``tensor`` is None for a scalar result; None if there is no such form.
         """
         scalars: list[Any] = []
         columns: dict[str, Any] = {}

@@ -232,7 +232,7 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 @documented(OVER_AXES)
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """Return the standard deviation of the entries of ``A`` over the axes ``axis``, by default all: the square root of
-    `var`, which explains ``keepdims`` and ``ddof``.
+    `var`. ``ddof`` is subtracted from the number of entries; with ``keepdims``, these axes stay with length 1.
 
     Examples
     --------
