@@ -231,9 +231,9 @@ class ConvexityRules:
         ]
 
     def _sum_of_squares(self, matrix: Any, symbols: Sequence[Expr], outer: Decomposition) -> list[ProofTerm]:
-        """Return proof terms that write ``d' G d``, with the symmetric ``matrix`` G, as a sum of squares, found by
-        pivoting. Raise `SignUnknown` if a pivot may be negative. Row k of G belongs to ``symbols[k]``, which stands for
-        a part in ``outer``.
+        """Write the quadratic form ``d' G d`` of the symmetric ``matrix`` G as a sum of squares by symmetric
+        elimination, and return one proof term for each nonzero pivot. ``d[k]`` is the directional derivative of the
+        part of ``outer`` that ``symbols[k]`` stands for; raise `SignUnknown` if a pivot is not known to be nonnegative.
 
         ``d`` has the derivatives of these parts along the direction. Law: a symmetric matrix is positive semidefinite
         if its pivots are not negative.

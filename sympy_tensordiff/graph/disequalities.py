@@ -216,6 +216,8 @@ class _SideJoiner:
         others = [row for row in other.conditions if row not in one.conditions]
         if len(own) != 1 or len(others) != 1 or not _are_opposite(own[0], others[0]):
             return None
+        if len(own[0].form.terms) < 2:  # a test of an entry by itself: sums are stored under each sign
+            return None
         if (one.rows, one.forms) != (other.rows, other.forms):
             return None
         conditions = tuple([row for row in one.conditions if row is not own[0]])

@@ -128,9 +128,9 @@ class TermProducts(SumParts):
         return total, self.graph.add(found)
 
     def opened_sum(self, product: ProductWithSum, work: int) -> Recursion[list[OpenedTerm] | None]:
-        """Distribute ``product``, an einsum with a sum as one operand, over the terms of this sum. Return a triple
-        ``((operations, node), sum)`` for each term; None if that costs more than ``work`` and the saved operations
-        together.
+        """Distribute ``product``, an einsum with a sum as one operand, over the terms of this sum. Return
+        ``((operations, node), factor)`` for each term, where ``factor`` is None or a shared sum by which ``node`` must
+        still be multiplied; None if the terms cost more than ``work`` plus the operations that are no longer needed.
 
         ``operations`` is the number of multiplications for ``node``. ``sum`` is None, or a factor by which ``node``
         must still be multiplied: a `MultipliedSum` that several terms share.

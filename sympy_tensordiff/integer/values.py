@@ -196,9 +196,9 @@ def unique_value_by_equation(variables: Sequence[int], rows: Rows, facts: Rows) 
 
 
 def _without_remainder_term(rest: Affine, factor: Affine, known: Rows) -> Affine:
-    """Return the form ``rest`` without its first term ``v`` (of coefficient 1) that can be the remainder of a division
-    by ``factor``, since ``known`` implies ``0 <= v < factor``; unchanged if there is none. ``M*i == p - v`` then gives
-    ``i == floor(p/M)``.
+    """Drop from ``rest``, in the equation ``factor*i + rest == 0``, the first term ``v`` with the coefficient 1 for
+    which ``known`` implies ``0 <= v < factor``; return ``rest`` unchanged if there is none. So ``M*i + v - p == 0``
+    gives ``i == floor(p/M)``.
     """
     for v, c in rest.terms:
         remainder = Affine({v: 1})

@@ -49,7 +49,9 @@ class NumberError(Exception):
 
 @contextmanager
 def errors_at(node: Tree) -> Iterator[None]:
-    """Return a context manager that converts errors of the package inside of it to a `ParseError` at ``node``."""
+    """Return a context manager that converts errors which the package raises in the ``with`` block to a `ParseError` at
+    ``node``.
+    """
     try:
         yield
     except ParseError:
@@ -142,8 +144,8 @@ class NumberChecks:
         return function(operands)
 
     def check_power(self, base: Any, exponent: Any) -> None:
-        """Raise `NumberError` if the power of the numbers in ``base`` with a number as ``exponent`` is too long, or a
-        root takes too long.
+        """Raise `NumberError` if ``base**exponent`` with a number as ``exponent`` contains a number with too many
+        digits, or a root of a number that takes too long to compute.
         """
         own = [self.facts_of(factor) for factor in Mul.make_args(base)]
         bits = sum(known.bits for known in own if known.value is not None and abs(known.value) not in (0, 1))
@@ -156,7 +158,9 @@ class NumberChecks:
             raise NumberError(f"has a root of a number with more than {MAX_ROOT_DIGITS} digits; write rounded numbers")
 
     def check_call(self, name: str, values: Sequence[Any]) -> None:
-        """Raise `NumberError` if the function ``name`` of the numbers in `values` would have too many digits."""
+        """Raise `NumberError` if the function ``name``, applied to ``values``, gives a number with too many digits, as
+        ``exp`` may.
+        """
         if name in ("exp", "expm1", "logaddexp"):
             for value in values:
                 self.check_exponential(value)
@@ -199,8 +203,8 @@ def _float_value(node: Any, parts: list[float | None]) -> float | None:
 
 
 class Operations:
-    """The arithmetic operations by which a parser computes values. They check the length of numbers, and wrap scalars
-    that are nested too deeply for SymPy as tensor entries.
+    """The arithmetic operations by which a parser computes values. They check that numbers are not too long; a scalar
+    that is nested too deeply for SymPy's recursion is wrapped as an entry of a tensor.
     """
 
     def __init__(self) -> None:
@@ -208,8 +212,8 @@ class Operations:
         self.numbers = NumberChecks()
 
     def bounded(self, scalar: Any) -> Any:
-        """Return ``scalar`` after checking that its numbers are not too long. One nested too deeply for SymPy's
-        recursion is returned as an entry of a tensor, which SymPy does not walk through.
+        """Return ``scalar`` after checking that its numbers are not too long. If it is nested too deeply for SymPy's
+        recursion, return it as an entry of a tensor, which SymPy does not walk through.
         """
         result = self.depth.bounded(self.numbers.check_length(scalar))
         if result is not scalar:

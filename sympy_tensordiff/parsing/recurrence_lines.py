@@ -113,7 +113,7 @@ class Lines:
         return found
 
     def component(self, name: str) -> list[str]:
-        """Return the names that the loop for the recurrence of `name` must compute together, in the order of the lines:
+        """Return the names that one loop must compute together for the recurrence of `name`, in the order of the lines:
         `name`, and each state that depends on `name` and on which `name` depends.
         """
         both = [one for one in self.starts if name in self.below[one] and one in self.below[name]]
@@ -122,9 +122,12 @@ class Lines:
     # ------------------------------------------------------------------------ scans
 
     def recurrence(self, name: str) -> tuple[Any, ...]:
-        """Return the recurrence that defines `name` as a tuple: values after a step, variables, initial values,
-        sequences with their row variables (all dictionaries by name), known lengths, and whether it runs backwards. The
-        result is cached.
+        """Return the recurrence that defines `name` (cached), as a tuple ``(values, variables, initial, rows, lengths,
+        is_reversed)``. The states are ``variables`` before a step, ``values`` after it and ``initial`` at first;
+        ``rows`` has a variable for the current row of each sequence, such as ``x[t]``.
+
+        The first four are dictionaries by name; ``lengths`` are known numbers of steps, and ``is_reversed`` says
+        whether the recurrence runs backwards in time.
         """
         if name in self.done:
             return self.done[name]
@@ -173,9 +176,9 @@ class Lines:
     def values(
         self, names: list[str], variables: Mapping[str, Any], rows: dict[str, tuple[Any, Any]], is_reversed: bool
     ) -> dict[str, Any]:
-        """Return a dictionary from `names` to their values after one step, as expressions in the states before
-        (`variables`) and in the current ``rows`` of sequences, where new ones are added. With `is_reversed`, the steps
-        run backwards.
+        """Return a dictionary from `names` to their values after one step, as expressions in the states before it
+        (`variables`) and in the current rows of sequences, such as ``x[t]``. New row variables are added to ``rows``.
+        With `is_reversed`, the steps run backwards in time.
         """
         values: dict[str, Any] = {}
         for name in names:
@@ -187,7 +190,7 @@ class Lines:
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
         """Return the value of `name` after the current step, as an expression in the states before it (``variables``)
-        and the current rows of sequences. Raise an error if the value depends on itself.
+        and in the current rows of sequences, such as ``x[t]``. Raise an error if the value depends on itself.
 
         New rows are added to ``rows``; ``values`` caches values. With ``is_reversed``, the recurrence runs backwards in
         time.
@@ -212,8 +215,8 @@ class Lines:
         return sympify(0) if re.fullmatch(r"\s*0\s*", line.right) else self.read_outside_steps(line.right, line.rest)
 
     def shapes(self, starts: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return guesses of the shapes of all states of a recurrence, to be tried in turn, each a dictionary by name.
-        ``starts`` has the first values: a state that starts as a number may also be a tensor.
+        """Return guesses of the shapes of all states of a recurrence, each a dictionary by name, which the caller tries
+        in turn. ``starts`` has the first values: a state whose first value is a number may still be a tensor.
 
         Such a state has the declared shape, or any shape that occurs in the text.
         """
@@ -241,8 +244,9 @@ class Lines:
         self, text: str, rest: str, variables: Mapping[str, Any], values: dict[str, Any],
         rows: dict[str, tuple[Any, Any]], is_reversed: bool,
     ) -> Any:  # fmt: skip
-        """Return the expression of `text`, the right side of a line, in one time step. States at the previous time
-        become ``variables``; a sequence read at the current time becomes a row variable, recorded in ``rows``.
+        """Parse `text`, the right side of a line such as ``W @ h[t-1] + x[t]``, as an expression for one time step. A
+        state at the previous time, ``h[t-1]``, becomes its variable in ``variables``; a sequence at the current time,
+        ``x[t]``, becomes a row variable, recorded in ``rows``.
 
         If ``is_reversed``, states are those at the next time. ``rest`` are the indices after the time on the left side.
 
@@ -261,7 +265,9 @@ class Lines:
             return rows[key][0]
 
         def inserted_text(match: re.Match[str]) -> str:
-            """Return the text to insert for `match`, the name of a state or tensor at a time, such as ``h_t``."""
+            """Return the placeholder name that replaces `match`, a name read at a time, such as ``h_t``, before the
+            text is parsed. Other text is returned unchanged.
+            """
             name, time = (
                 match["base"],
                 (match["time"] or (match["short"] if self.notation.is_latex else "")).replace(" ", ""),
@@ -303,22 +309,22 @@ class Lines:
         return f"{name}_{{-1}} = h_0" if self.notation.is_latex else f"{name}[-1] = h0"
 
     def time_before(self, name: str) -> str:
-        """Return the text of the time from which a step takes the state `name`: ``t-1``, or ``t+1`` if the recurrence
-        runs backwards. "" if `name` is not a state.
+        """Return the time at which a step reads the state `name`, as text: ``t-1``, or ``t+1`` if the recurrence runs
+        backwards. "" if `name` is not a state.
         """
         return "" if name not in self.starts else f"{self.letter}{'-' if self.starts[name].time == '-1' else '+'}1"
 
     def read_outside_steps(self, text: str, rest: str | None = None, letter: str = "") -> Any:
-        """Parse `text`, an expression outside of the lines for one time step. In it, a state without a time is the
-        tensor of its values at all times, and a state at its last time is its last value.
+        """Parse `text`, an expression that is not part of a time step. In it, the name of a state without a time is the
+        tensor of its values at all times, and the state at its last time is its last value.
 
         ``rest`` are the indices of the entry that the text defines (None: none); ``letter`` is the name of a time
         variable in it.
         """
 
         def replaced(match: re.Match[str]) -> str:
-            """Return a new name for the tensor named at `match`, an occurrence of a name in the text: a constant, the
-            values of a state at all times, or the state at its last time. Other text is returned unchanged.
+            """Return the placeholder name that replaces `match`, a name that a line defines: it stands for a constant,
+            for the values of a state at all times, or for its last value. Any other text is returned unchanged.
             """
             name, time = match["base"], (match["time"] or (match["short"] if self.notation.is_latex else "") or "")
             if name in self.constants and not time:
@@ -393,8 +399,8 @@ class Lines:
     # ------------------------------------------------------------------------ the formula before the lines
 
     def value(self, head: str) -> Any:
-        """Return the expression of the formula `head` before "where" in the text of a recurrence. Return None in index
-        notation, whose formulas have a left side instead.
+        """Parse the formula `head`, which is before "where" in the text of a recurrence, and return its expression.
+        Return None in index notation, whose formulas have a left side instead.
         """
         if self.notation.has_left_sides:
             return None
@@ -432,8 +438,8 @@ class Lines:
         return self.scan(kind, main, value, more)
 
     def states_in(self, body: str) -> list[str]:
-        """Return the names that `body` reads at a time, such as ``h`` in ``h[t-1]``, if a line defines them. For a name
-        without a first value, the names in its definition are included.
+        """Return the names that `body` reads at a time, such as ``h`` in ``h[t-1]``, and that a line defines. For a
+        name without a first value, add the names that its own definition reads.
         """
         found: dict[str, None] = {}
         texts = [body]

@@ -25,8 +25,8 @@ Read = Callable[[str], ParsedExpression]
 
 
 def read_recurrences(language: str, read: Read, text: str) -> ParsedExpression:
-    """Return `text` parsed, with recurrences after "where" if it has any. The function `read` parses texts of this
-    `language` without recurrences.
+    """Parse `text`, which may define recurrences after "where". The function `read` parses texts of this `language`
+    without recurrences.
     """
     notation = NOTATIONS[language]
     found = re.search(notation.where, text) if isinstance(text, str) else None

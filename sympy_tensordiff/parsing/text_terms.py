@@ -37,7 +37,7 @@ MAX_NUMBER = 10**308
 
 
 class Level(IntEnum):
-    """The precedence of a piece of text, by which parentheses are set."""
+    """The precedence of a piece of text, which decides whether it needs parentheses in a larger expression."""
 
     SUM = 0
     CHAIN = 1  # of products and quotients entry by entry, which `parse` makes one node
@@ -159,7 +159,7 @@ def axis_letters(rank: int, taken: str = "") -> str:
 
 
 def sum_piece(terms: Sequence[tuple[bool, Piece]]) -> Piece:
-    """Return the sum of ``terms``, pairs of "is subtracted" and piece."""
+    """Return the text of the sum of ``terms``, pairs ``(is subtracted, piece)``."""
     parts: list[Fragment] = []
     for minus, term in terms:
         if parts:
@@ -218,8 +218,8 @@ Factor = tuple[Piece, str, Piece | None]
 
 
 def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
-    """Return the text of a contraction of ``operands`` with the letters ``output``, written as products of two. Each
-    step takes the operand that leaves the fewest axes.
+    """Return the text of an einsum of ``operands`` whose result has the axes ``output``, as a chain of products of two
+    factors. Each step multiplies by the operand that leaves the fewest axes.
     """
     left, *rest = operands
     if not rest:
@@ -345,8 +345,8 @@ def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
 
 
 def rewrite_with_relu(expr: Any) -> Any:
-    """Return ``expr``, ``Max(a, x)`` or ``Min(a, x)`` with a number ``a``, written by ``Max(y, 0)``, which is relu;
-    None for other extrema.
+    """Return ``Max(a, x)`` or ``Min(a, x)``, with a number ``a``, in terms of ``Max(y, 0)``, which is relu: ``a + Max(x
+    - a, 0)`` for the first. None for other extrema.
     """
     numbers = [arg for arg in expr.args if arg.is_Number]
     others = [arg for arg in expr.args if not arg.is_Number]
@@ -357,8 +357,8 @@ def rewrite_with_relu(expr: Any) -> Any:
 
 
 def rewrite_with_sign(expr: Piecewise) -> Any:
-    """Return ``expr``, a `Piecewise` with two values and one inequality, written by ``Max`` and ``sign``; None for any
-    other.
+    """Return ``expr``, a `Piecewise` with two values and an inequality as condition, in terms of ``Max`` and ``sign``,
+    since the text language has no cases. None for any other `Piecewise`.
     """
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
@@ -376,8 +376,8 @@ def rewrite_with_sign(expr: Piecewise) -> Any:
 
 
 def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Return ``expr``, a root in a denominator with the value 0 at 0, without cases: for ``1/sqrt(s)`` if ``s != 0``,
-    else 0, return ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. None for any other `Piecewise`.
+    """Rewrite without cases a quotient by a root that is defined as 0 at 0: ``1/sqrt(s) if s != 0 else 0`` becomes
+    ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None for any other `Piecewise`.
 
     Derivatives of roots have this form.
     """

@@ -42,8 +42,8 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 @dataclass(frozen=True, eq=False)
 class FunctionOperands:
-    """The operands of the elementwise function that is being written: two dictionaries from the variables in the
-    function's definition, to the operands' texts and to their expressions.
+    """The operands of the element-wise function that is being written. Two dictionaries by the variables of the
+    function's formula: ``variables`` has the texts of the operands, ``operands`` their expressions.
     """
 
     variables: Mapping[Any, Piece]

@@ -144,8 +144,8 @@ def _sizes_without_axis(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
 
 
 def _check_equal_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
-    """Raise `UnsupportedError` if ``again``, the result of writing ``parsed`` as text and parsing this, does not
-    require the same axes to be equally long.
+    """Raise `UnsupportedError` unless ``parsed`` and ``again`` require the same axes to be equally long. ``again`` is
+    the result of writing ``parsed`` as text and parsing this text.
 
     SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, which loses the constraint on the sizes.
     """

@@ -102,15 +102,15 @@ SeedRule: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
 
 
 def _one_key_per_entry(prefix: Key) -> SeedRule:
-    """Return the rule that gives each entry a derivative of its own: the entry at ``position`` gets the key ``(*prefix,
-    *position)`` with the coefficient 1. Dual numbers then compute the derivatives with respect to all entries at once.
+    """Return the seed rule for the derivatives with respect to all entries at once: the dual number at ``position``
+    gets a key of its own, ``(*prefix, *position)``, with the coefficient 1.
     """
     return lambda position: (prefix + position, 1)
 
 
 def _one_key_along(direction: NDArray[np.object_]) -> SeedRule:
-    """Return the rule for dual numbers that compute the derivative along `direction`: all entries of the variable have
-    one common differential, each times its entry of `direction`.
+    """Return the seed rule for the derivative along `direction`: the dual number at ``position`` gets the key ``()``,
+    common to all entries, with the coefficient ``direction[position]``.
     """
     return lambda position: ((), direction[position])
 
@@ -144,9 +144,8 @@ def _make_dual(interpreter: Interpreter, wrt: Expr, level: int, seed: SeedRule) 
 
 
 def _to_dense(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
-    """Return the derivatives in ``result``, an array of dual numbers, as a dense array: the axes of ``result``, then
-    those of the variables. ``shapes`` are the shapes of the variables, in order of differentiation; the axes of the
-    last one come first.
+    """Return the derivatives in ``result``, an array of dual numbers, as a dense array. Its axes are those of
+    ``result``, then those of the variables. ``shapes`` has the shapes of the variables, the last one first.
     """
     entries = np.asarray(result, dtype=object)
     outer = entries.shape

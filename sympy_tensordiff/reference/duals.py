@@ -27,9 +27,9 @@ _EXACT_TYPES = frozenset({int, bool, Fraction})
 
 
 class Dual:
-    """A dual number: a ``value`` together with its derivatives, for differentiation during evaluation. ``parts`` maps
-    the entries to differentiate with respect to, to the derivatives; it stands for ``value + sum(parts[key] *
-    d(key))``.
+    """A dual number: a ``value`` together with its derivatives, for differentiation during evaluation. The dictionary
+    ``parts`` has the derivative with respect to each entry of the variables; the number stands for ``value +
+    sum(parts[key] * d(key))``.
 
     `parts` has the derivatives that are not structurally zero, by the entry to differentiate with respect to. A dual is
     a constant for duals of a higher `level`.
@@ -200,8 +200,8 @@ _Function: TypeAlias = Callable[[Number], Number]
 
 
 def _unary_function(compute: _Function, slope: _Function) -> _Function:
-    """Return a function for plain and dual numbers, made of its value ``compute`` at plain numbers and its derivative
-    ``slope``.
+    """Return a scalar function for plain and dual numbers: ``compute`` gives its value at a plain number, ``slope`` its
+    derivative.
     """
 
     def function(number: Number) -> Number:

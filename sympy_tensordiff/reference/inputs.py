@@ -26,7 +26,7 @@ ObjectArray: TypeAlias = "NDArray[np.object_]"
 
 
 def tensors_of(*expressions: Basic) -> list[TensorSymbol]:
-    """Return the tensor symbols in ``expressions`` that no scan binds, sorted by name."""
+    """Return the tensor symbols in ``expressions``, sorted by name, except those that a scan (loop over time) binds."""
     nodes = nodes_in(expressions)
     found = {node for node in nodes if isinstance(node, TensorSymbol) and not isinstance(node, ScanVariable)}
     return sorted(found, key=lambda tensor: (str(tensor.args[0]), str(tensor.args[1])))

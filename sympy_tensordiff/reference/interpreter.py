@@ -237,8 +237,8 @@ class Interpreter:
 
 
 def _memoise(node: Basic, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``compute`` with its results stored by the values of the free symbols of ``node``, so that a loop over
-    another index does not compute them again.
+    """Return ``compute`` with a cache of its results, by the values of the free symbols of ``node``: a loop over an
+    index that does not occur in ``node`` then does not compute them again.
     """
     free_symbols = [s for s in node.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
     memo: dict[tuple[Any, ...], Any] = {}

@@ -95,9 +95,9 @@ def _depends_on_indices_only(condition: Basic) -> bool:
 
 
 def _any_is_decisive(conditions: Sequence[Compiled], decisive: bool, env: SymbolValues) -> bool:
-    """Return whether any of the ``conditions`` has the truth value ``decisive`` for the values ``env`` of symbols; one
-    that is True decides an "or", one that is False an "and". If none has, raise the first out-of-bounds error that
-    occurred.
+    """Return whether any of the ``conditions`` has the truth value ``decisive`` for the values ``env`` of symbols: True
+    decides an "or", False an "and". An out-of-bounds error in a condition is raised only if no other condition is
+    decisive.
     """
     error_of_read = None
     for condition in conditions:
@@ -168,12 +168,16 @@ def _function_rule(function: Callable[..., Any], count: int | None = None) -> Sc
 
 
 def _formula_rule(formula: Callable[..., Expr]) -> ScalarRule:
-    """Return the rule that compiles a function defined by a formula in other functions."""
+    """Return the rule that compiles a function defined by others: it compiles the expression ``formula(*arguments)`` in
+    place of the call.
+    """
     return lambda compile_, node: compile_(formula(*node.args))
 
 
 def _relation_rule(holds: Callable[[int, int], bool]) -> ScalarRule:
-    """Return the rule that compiles a comparison; ``holds(sign, 0)`` decides it from the sign of the difference."""
+    """Return the rule that compiles a comparison such as ``a < b``: ``holds(sign, 0)`` decides it from the sign of ``a
+    - b``.
+    """
     return _function_rule(lambda left, right: holds(duals.compare(left, right), 0))
 
 

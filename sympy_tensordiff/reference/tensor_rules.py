@@ -131,7 +131,7 @@ def _elementwise_rule(function: Callable[..., Number]) -> TensorRule:
 
 def _matrix_rule(function: Callable[..., ObjectArray]) -> TensorRule:
     """Return the rule that evaluates a node whose last argument is a matrix or a stack of matrices: it calls
-    ``function`` for each matrix, with the node's other arguments after it.
+    ``function(matrix, *others)`` for each matrix, where ``others`` are the node's other arguments.
     """
     return lambda interpreter, node, env: _map_over_matrices(
         lambda matrix: function(matrix, *node.args[:-1]), interpreter.array(node.args[-1], env)
@@ -198,8 +198,8 @@ def determinant(matrix: ObjectArray) -> Number:
 
 
 def _expand_by_row(row: ObjectArray, columns: tuple[int, ...], minors: dict[tuple[int, ...], Number]) -> Number:
-    """Return a determinant by expansion along ``row``, restricted to ``columns``, given the ``minors`` of the rows
-    below.
+    """Return a determinant by expansion along its first ``row``, restricted to ``columns``. ``minors`` maps tuples of
+    columns to the determinants of the rows below.
     """
     total: Number = 0
     for position, column in enumerate(columns):

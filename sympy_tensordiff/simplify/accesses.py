@@ -82,7 +82,7 @@ class AccessContext(NamedTuple):
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
 
     def with_rows(self, rows: Sequence[Constraint]) -> AccessContext:
-        """Return the context in which `rows` hold as well."""
+        """Return this context with the constraints `rows` added to those that hold."""
         return self._replace(conditions=(*self.conditions, *rows))
 
 
@@ -125,8 +125,8 @@ class Accesses:
         yield from self.below(roots)
 
     def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Constraint]]:
-        """Yield ``(access, axis, row)`` for each read below `roots` with a bound that is not proved: the read, its axis
-        and the bound, as `unproven` does. Nodes in ``self.safe``, whose reads are known to be in bounds, are skipped.
+        """Yield ``(access, axis, row)`` for each read below `roots` that is not proved to be in bounds, as `unproven`
+        does. Nodes in ``self.safe``, whose reads are known to be in bounds, are skipped.
 
         A node that uses no index from around is visited in at most ``MOST_CONDITIONS`` contexts with conditions.
         """
@@ -204,8 +204,9 @@ class Accesses:
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: AccessContext) -> Iterator[Access]:
-        """Yield the accesses to integer tensors in the loop bounds among `rows`, such as ``p[i]`` in ``j <= p[i]``,
-        each in the context of its outer loops: `around`, and the loops over the `variables` before.
+        """Yield the reads of integer tensors in the loop bounds among `rows`, such as ``p[i]`` in ``j <= p[i]``. The
+        context of each read consists of `around` and of the loops outside of the bound, over earlier ones of the
+        `variables`.
         """
         for n, v in enumerate(variables):
             inner = variables[n + 1 :]
@@ -217,9 +218,9 @@ class Accesses:
     def cases(
         self, node: Node, tests: Sequence[Constraint], around: AccessContext
     ) -> Iterator[Access | tuple[Node, AccessContext]]:
-        """Split `node` by its outermost guards into cases. For each case, yield the reads of integer tensors in its
-        conditions, and then ``(case, context)``: the guarded node, and the context `around` with these conditions
-        added.
+        """Split `node` by its outermost guards into cases. For each case, yield the reads of integer tensors in the
+        conditions of its guards, and then ``(case, context)``: the node inside of the guards, and `around` with these
+        conditions added.
 
         `tests` are constraints of the loops around `node` that are tested together with the conditions.
 
@@ -356,8 +357,9 @@ class _Check:
         return f"{text}; {mend}"
 
     def values(self, inside: Constraint, around: Rows, bound: Sequence[int]) -> dict[int, Affine] | None:
-        """Return a dictionary from loop indices in `bound` to their values at the point where the constraint `inside`
-        is closest to being violated. None if this point is not unique, or if the loops do not reach it for some sizes.
+        """Return the values of the loop indices in `bound` at the point where the constraint `inside` has the least
+        slack, as an example for an error message. None if this point is not unique, or if the loops do not reach it for
+        some sizes.
 
         ``around`` are the constraints of the loops.
         """

@@ -38,7 +38,7 @@ class _Quotients(PairJoiner):
     """The rules that rewrite ``acos(c)/sqrt(1 - c**2)`` as ``1/sinc(acos(c))``, and similar quotients."""
 
     def form(self, node: Node) -> Node:
-        """Return `node`, whose arguments are already rewritten, with ``acos(c)/sqrt(1 - c**2)`` in it joined to
+        """Return `node`, whose arguments are already rewritten, with ``acos(c)/sqrt(1 - c**2)`` in it replaced by
         ``1/sinc(acos(c))``.
         """
         return self.product(node) if node.op in ("mul", "ein") else node
@@ -50,8 +50,9 @@ class _Quotients(PairJoiner):
         return any(map(_is_inverse_root, self.graph.factors(factor)))
 
     def joined(self, first: Node, second: Node) -> list[Node] | None:
-        """Return the factors that replace ``first*second`` if `first` is a power ``base**n``, with an integer ``n >=
-        1``, and `second` has a factor ``1/sqrt(r)`` such that `quotient` can rewrite ``base/sqrt(r)``; None otherwise.
+        """Return the factors that replace the product ``first*second``, such as ``acos(c)`` times ``1/sqrt(1 - c**2)``;
+        None if no rule applies. `first` may be a power ``base**n`` with an integer ``n >= 1``; `second` must have a
+        factor ``1/sqrt(r)``, and `quotient` a rule for ``base/sqrt(r)``.
         """
         graph = self.graph
         base, power = first.args if first.op == "pow" else (first, graph.one)
@@ -101,7 +102,9 @@ class _Quotients(PairJoiner):
         return self.graph.pow(self.graph.call(sympy.sinc, (angle,)), self.graph.const(-1))
 
     def is_square_of_sine(self, radicand: Node, cosine: Node) -> bool:
-        """Whether `radicand` is ``1 - cosine**2``, with ``c**2*u**2`` for the square of a multiple ``c*u`` too."""
+        """Whether `radicand` is ``1 - cosine**2``, the square of the sine. For a `cosine` ``c*u`` with a number ``c``,
+        the square may also be written as ``c**2*u**2``.
+        """
         graph = self.graph
         number, rest = graph.split_view(cosine)
         squares = graph.pow(cosine, graph.const(2)), graph.scale(number**2, graph.pow(rest, graph.const(2)))

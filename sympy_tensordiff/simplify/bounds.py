@@ -57,7 +57,7 @@ def tighten(
     graph: Graph, nodes: Iterable[Node], facts: Rows, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
     """Return `nodes` with tight loop bounds, and without guards that `facts` imply. ``sizes`` has the variables that
-    are sizes. Comprehensions in `written` (None: all) were written by the user, and stay.
+    are sizes. Comprehensions in `written`, those that the user wrote (None: all), are kept.
 
     A table that turns out to hold one number, or entries of another tensor as they are, is read there instead, unless
     it is among those ``written`` by the user (None: all of them are). Shared nodes are visited once.

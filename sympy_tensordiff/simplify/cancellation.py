@@ -156,8 +156,9 @@ def without_cancellation(
 
 
 def _bounded(graph: Graph, node: Node, doubles: DoubleExponentials) -> Node:
-    """Return a product in a form that does not overflow, by the first of `with_bounded_quotients` with powers up to
-    `MAX_POWER`, `with_bounded_terms` and the rule `doubles` that applies; another node unchanged.
+    """Rewrite a product so that it does not overflow, by the first of these rules that changes it:
+    `with_bounded_quotients` with powers up to `MAX_POWER`, `with_bounded_terms`, `doubles`. Return another node
+    unchanged.
     """
     if node.op != "mul":
         return node
@@ -198,8 +199,8 @@ class _Rewriter:
         """From differences that became choices between two forms to the differences as they were written."""
 
     def form_or_spread(self, node: Node) -> Node:
-        """Return the entry `node` rewritten by the rules against cancellation. If none applies to an addition, products
-        in it are multiplied out and the rules tried again; if this fails, too, return `node` itself.
+        """Return the scalar `node` rewritten by the rules against cancellation. If no rule applies to an addition,
+        multiply out its products and try again; if this fails, too, return `node` itself.
         """
         found = self.form(node)
         is_addition = node.op == "add" and not node.shape and len(node.args) <= MAX_TERMS
@@ -210,8 +211,8 @@ class _Rewriter:
         return found
 
     def form(self, node: Node) -> Node:
-        """Return the entry `node`, whose arguments are already rewritten, with the first applicable rule applied; whole
-        tensors are unchanged.
+        """Return the scalar `node`, whose arguments are already rewritten, after the first applicable rule against
+        cancellation; whole tensors are unchanged.
 
         Where no rule applies, one may apply to the entries of arrays that `node` reads.
         """
@@ -230,8 +231,8 @@ class _Rewriter:
         return found
 
     def inner_form(self, node: Node) -> Node:
-        """Return the scalar `node` rewritten by the rules against cancellation. If none applies, try again with the
-        formulas of the tensor entries ``T[i]`` that it reads in their places.
+        """Return the scalar `node` rewritten by the rules against cancellation. If none applies, try again with each
+        tensor entry ``T[i]`` in it replaced by its formula.
         """
         if node not in self.inner_forms:
             found = self.form_as_written(node)
@@ -321,7 +322,7 @@ class _Rewriter:
 
     def form_as_written(self, node: Node) -> Node:
         """Return the scalar `node` rewritten so that it loses no digits by cancellation, by the rules for its
-        operation, such as a sum, a power or a logarithm. Reads of array entries in it stay reads.
+        operation, such as a sum, a power or a logarithm. Array entries in it are not replaced by their formulas.
         """
         if node.op == "add" and len(node.args) <= MAX_TERMS:
             return self.difference(node)
@@ -458,8 +459,8 @@ class _Rewriter:
         return None if found is whole or _calls(found) > _calls(node) + 1 else found
 
     def log_cosh(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Replace three `terms` of the addition `node` that add up to ``c*log(cosh(u))``, which are ``c*softplus(2*u) -
-        c*u - c*log(2)``, by a form that is also accurate near ``u = 0``. Return None if there are no such terms.
+        """Return the addition `node` with three of its `terms`, ``c*softplus(2*u) - c*u - c*log(2)``, replaced by a
+        form of their sum ``c*log(cosh(u))`` that is also accurate near ``u = 0``. None if there are no such terms.
 
         With ``m = min(abs(u), 30)`` it is ``abs(u) - m + log(cosh(m))``, and ``cosh(m) - 1`` is
         ``expm1(m)**2/(2*exp(m))``.
@@ -482,8 +483,8 @@ class _Rewriter:
         return None
 
     def opposite_softplus(self, node: Node, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return the sum `node`, with these ``terms``, with ``softplus(-u)`` in place of ``softplus(u) - u``; None
-        without such terms.
+        """Return the sum `node` with two of its `terms`, ``softplus(u) - u``, replaced by ``softplus(-u)``, which does
+        not cancel; None without such terms.
         """
         graph = self.graph
         for factor, base in terms:
@@ -497,8 +498,9 @@ class _Rewriter:
         return None
 
     def functions_less_number(self, terms: Sequence[ScaledTerm]) -> Node | None:
-        """Return the sum of ``terms``, functions and a number that cancel, as a sum of differences with a rule applied
-        to each: ``2*(cos(u) - 1) + (cos(v) - 1)`` for ``2*cos(u) + cos(v) - 3``; None for other sums.
+        """Return the sum of ``terms``, multiples of functions and a number, without cancellation: split the number, as
+        in ``2*(cos(u) - 1) + (cos(v) - 1)`` for ``2*cos(u) + cos(v) - 3``, and apply a rule to each difference. None
+        for other sums.
         """
         graph = self.graph
         numbers = [term.factor for term in terms if term.base is graph.one]
@@ -510,7 +512,7 @@ class _Rewriter:
         return graph.add(known) if len(known) == len(found) else None
 
     def term(self, node: Node) -> ScaledTerm:
-        """Return the factor and the base of the term `node`; a number has the base 1."""
+        """Return `node`, a term of a sum, as a `ScaledTerm` ``factor*base``; a number has the base 1."""
         if node.op == "const" and isinstance(node.data, int | Fraction):
             return ScaledTerm(node.data, self.graph.one)
         return ScaledTerm(*self.graph.split_coefficient(node))
@@ -638,9 +640,8 @@ class _Rewriter:
         return self.noted("a**p - b**p", graph.scale(factor, found))
 
     def close_logarithms(self, one: Node, other: Node) -> Node | None:
-        """Return ``one - other``, the difference of two logarithms such as ``log(k + c*u**2)``, in a form that is
-        accurate for nearly equal values. None unless both are logarithms in the form that an earlier rule gives them
-        against overflow.
+        """Return ``one - other`` in a form that is accurate for nearly equal values. None unless both are logarithms,
+        such as ``log(k + c*u**2)``, that an earlier rule has rewritten against overflow.
         """
         if one not in self.written_logarithms or other not in self.written_logarithms:
             return None

@@ -35,7 +35,7 @@ SKETCH = 48
 
 
 class Signed(NamedTuple):
-    """A node in two equal forms: `alone` if it is used by itself, and ``number*core`` if it is a factor of a product.
+    """A node in two equal forms: `alone` for use by itself, and ``number*core`` for use as a factor of a product.
 
     Then ``number`` moves in front of the product: ``x*(b - a)`` becomes ``-x*(a - b)``.
 
@@ -179,8 +179,9 @@ class _Signs:
         return self.graph.neg(arg.alone)
 
     def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
-        """Return -1 if most `terms` are subtracted, 1 if most are added. On a tie, return the sign of the sum of the
-        coefficients if all terms are tensor entries, as for ``2*x[i] - x[j]``; else that of the first term.
+        """Return the sign, 1 or -1, to take out of an addition with these `terms`: the sign of most of them. On a tie,
+        the sign of the sum of the coefficients if all terms are tensor entries, as for ``2*x[i] - x[j]``; else that of
+        the first term.
 
         The first term is that with the least `position`.
         """

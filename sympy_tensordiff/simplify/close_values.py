@@ -103,14 +103,14 @@ _DIFFERENCES = {
 def _call_of(
     function: Any, factor: Number = 1, of_argument: Number = 1, power: int = 1
 ) -> Callable[[Graph, Node], Node]:
-    """Return a simplification rule: a function that maps a graph and an argument ``u`` to the node of
-    ``factor*function(of_argument*u)**power``. It replaces sums with numbers, such as ``cos(u) - 1``, by a form without
-    cancellation.
+    """Return a simplification rule: a function that maps a graph and an argument ``u`` to the node
+    ``factor*function(of_argument*u)**power``. The node replaces a sum that cancels: ``-2*sin(u/2)**2`` is ``cos(u) -
+    1``.
     """
 
     def rule(graph: Graph, u: Node) -> Node:
-        """Return the node of ``factor*function(of_argument*u)**power``, which replaces a sum with a number without
-        cancellation: ``-2*sin(u/2)**2`` for ``cos(u) - 1``.
+        """Return the node ``factor*function(of_argument*u)**power``, which does not cancel, as ``-2*sin(u/2)**2`` in
+        place of ``cos(u) - 1``.
         """
         value = graph.call(function, (graph.scale(of_argument, u),))
         return graph.scale(factor, graph.pow(value, graph.const(power)))
@@ -311,7 +311,9 @@ def logaddexp_in_parts(graph: Graph, node: Node) -> Node | None:
 
 
 def _terms_multiplied_out(graph: Graph, product: Node) -> list[Node]:
-    """Return the terms of `product` with its first sum multiplied out; itself if it has no sum."""
+    """Return the terms of `product` after multiplying out its first factor that is a sum; ``[product]`` if no factor is
+    one.
+    """
     factors = graph.factors(product)
     total = next((part for part in factors if part.op == "add"), None)
     if total is None:
@@ -321,8 +323,8 @@ def _terms_multiplied_out(graph: Graph, product: Node) -> list[Node]:
 
 
 def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
-    """Return `logarithm`, that of ``exp(u) + c*expm1(u)``, computed by log1p where its argument is close to 1; None for
-    other logarithms.
+    """Return `logarithm`, which is ``log(exp(u) + c*expm1(u))``, computed by log1p where its argument is close to 1;
+    None for other logarithms.
 
     ``log(p + (1 - p)*exp(u))`` has been rewritten to this form.
     """
@@ -341,8 +343,8 @@ def log_of_mixture(graph: Graph, logarithm: Node) -> Node | None:
 
 
 def common_difference(graph: Graph, node: Node) -> Node | None:
-    """Return the addition `node` with a difference factored out that also occurs in another term: ``(a - b)*(1 + (a -
-    b)*c)`` for ``a - b + (a - b)**2*c``. None for other additions.
+    """Factor a difference out of the addition `node`, if a power of it also occurs in another term: ``a - b + (a -
+    b)**2*c`` becomes ``(a - b)*(1 + (a - b)*c)``. None for other additions.
     """
     for term in node.args if len(node.args) > 2 else ():
         for factor in graph.factors(term) if term.op == "mul" else ():

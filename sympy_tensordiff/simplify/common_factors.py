@@ -29,8 +29,8 @@ WORTH_BRACKETS = 2 * SIGN
 
 
 def factor_out_common(graph: Graph, body: Node) -> Node:
-    """Return the addition `body` with the factors that all terms have taken out, ``x*(a + b)`` for ``x*a + x*b``;
-    unchanged without any.
+    """Take the common factors of all terms out of the addition `body`: ``x*a + x*b`` becomes ``x*(a + b)``. Return
+    `body` unchanged if there are none.
     """
     number, addition = graph.split_coefficient(body)
     if addition.op != "add" or len(addition.args) > MAX_TERMS:
@@ -117,7 +117,7 @@ def grouped(graph: Graph, body: Node) -> Node:
 
 def _in_groups(graph: Graph, addition: Node) -> Node:
     """Return `addition` with terms that have common factors grouped, if that makes the formula shorter: ``a*b + a*c +
-    d`` becomes ``a*(b + c) + d``. The group that saves the most signs is formed first.
+    d`` becomes ``a*(b + c) + d``. The group that shortens it most is formed first.
     """
     if addition.op != "add" or len(addition.args) > MAX_TERMS:
         return addition
@@ -186,8 +186,7 @@ def joined_groups(
     joined: Callable[[Sequence[PowerProduct], Powers], PowerProduct | None],
 ) -> list[PowerProduct]:
     """Replace groups of `terms` that have common factors by ``joined(group, common factors)``, and return the new list
-    of terms. The groups that save the most signs come first; a group for which ``joined`` returns None is left
-    unchanged.
+    of terms. Groups that shorten the formula most come first; where ``joined`` returns None, the group is unchanged.
     """
     terms = list(terms)
     while len(terms) > 1:

@@ -84,8 +84,8 @@ class NamedPart(NamedTuple):
 
 
 class Parts:
-    """The common subexpressions of several nodes that are worth a name. Equal ones are recognised whatever their bound
-    variables are called, and replaced by reads of a named tensor.
+    """The common subexpressions of several nodes that are worth a name. Each is stored in a named tensor, and replaced
+    by reads of it; subexpressions that differ only in the names of bound variables count as equal.
 
     The variables in `free`, sizes and free indices, are never bound; `facts` are the constraints on them. Nodes in
     `wanted` get a name wherever they occur, whatever their size. Constraints in `ranges` bound indices
@@ -246,8 +246,8 @@ class Parts:
         return frozenset(found)
 
     def _powers_of_roots(self) -> dict[Node, tuple[Node, ...]]:
-        """Return a dictionary from powers such as ``s**(-3/2)`` to base and exponent when computed from the root ``r =
-        s**(1/2)``: ``(r, -3)``. A test of ``s == 0`` is mapped to ``(r, 0)``.
+        """Return a dictionary for computing powers of ``s`` from the root ``r = s**(1/2)``: it maps a power such as
+        ``s**(-3/2)`` to the pair ``(r, -3)`` of base and exponent, and a test of ``s == 0`` to ``(r, 0)``.
 
         Only values ``s`` that several such powers and tests, and nothing else, use are included.
         """
@@ -270,8 +270,8 @@ class Parts:
         return found
 
     def _products_of_quotients(self) -> dict[Node, tuple[Node, ...]]:
-        """Return a dictionary from each product that shares a quotient with another product to its factors, with this
-        quotient as one factor: from ``a*exp(x[i])/s`` to ``(a, exp(x[i])/s)``.
+        """Return a dictionary from products to their factors, in which a quotient that several products share is one
+        factor: from ``a*exp(x[i])/s`` to ``(a, exp(x[i])/s)``.
         """
         products: dict[Node, dict[Key, tuple[Node, ...]]] = {}
         for product in self._nodes:
@@ -313,8 +313,8 @@ class Parts:
         return found[0] if found else None
 
     def _conditions_on_entries(self, node: Node) -> tuple[Node, ...] | None:
-        """Return the conditions under which the entries of a table of `node` are computed, () if all are; other entries
-        are 0. None if there can be no table.
+        """Return the conditions under which an entry of a tensor that stores the values of `node` is computed, () if
+        all are; other entries are 0. None if `node` cannot be stored in a tensor.
 
         There is none if entries may be undefined and the uses have no common conditions, or if `node` is a tensor under
         conditions.
@@ -604,8 +604,8 @@ def _doubled_exponent(power: Node) -> int:
 
 
 def _other_halves(nodes: Iterable[Node]) -> set[Node]:
-    """Return the guards in additions among ``nodes`` whose body an earlier guard of the addition has, too, such as the
-    second one in ``[i < j]*f + [i > j]*f``. Both are printed as one, so that ``f`` counts as used once.
+    """Return the guards in additions among ``nodes`` that repeat the body of an earlier guard of the same addition,
+    such as the second one in ``[i < j]*f + [i > j]*f``. The two are printed as one, so that ``f`` counts as used once.
     """
     found: set[Node] = set()
     for node in nodes:

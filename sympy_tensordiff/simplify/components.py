@@ -67,8 +67,8 @@ def _with_sums(graph: Graph, addition: Node, tensors: Collection[Node]) -> Node:
 
 
 def _with_index(graph: Graph, term: Node, number: int, place: Affine) -> Node:
-    """Return `term` with the index `place` instead of the number `number` at each axis of constant extent:
-    ``x[c]*y[c]`` for ``x[0]*y[0]``.
+    """Replace the constant index `number` by the form `place` in all reads in `term`: ``x[c]*y[c]`` for ``x[0]*y[0]``.
+    Axes of symbolic extent keep the number.
     """
 
     def with_place(node: Node) -> Node:

@@ -131,8 +131,8 @@ def _shapes_of_tested(
 
 
 def _unsolved_factor(body: Node, variables: frozenset[int]) -> Node | None:
-    """Return a factor of `body` that is a sum whose range has an equation on one of ``variables``, to be solved there;
-    None if there is none.
+    """Return a factor of `body` that is a sum with an equation on one of the outer ``variables`` in its range: the
+    outer sum is merged with it to solve the equation. None if there is none.
     """
     factors = body.args if body.op == "mul" else (body,)
     return next((factor for factor in factors if factor.op == "sum" and has_constraint_on(factor, variables)), None)

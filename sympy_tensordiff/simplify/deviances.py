@@ -113,9 +113,9 @@ def _deviance_in_powers(graph: Graph, node: Node, arguments: Mapping[Node, Node]
 
 
 def quotient_less_one(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` as ``other*(a - b)/b``, where ``one/other = a/b`` and ``a - b`` is known exactly or has
-    fewer terms than ``b``. None if there is no such quotient, or if the result has more divisors than `one` and
-    `other`.
+    """Return ``one - other`` without cancellation as ``other*(a - b)/b``, if the quotient ``one/other`` is ``a/b`` and
+    ``a - b`` is exact or has fewer terms than ``b``. None for other nodes, or if the result has more divisors than
+    `one` and `other`.
     """
     if not (_has_divisor(graph, one) or _has_divisor(graph, other)):
         return None
@@ -177,8 +177,8 @@ def _quotient(graph: Graph, node: Node) -> tuple[Node, Node, Node] | None:
 
 
 def _to_power(graph: Graph, quotient: tuple[Node, Node, Node], power: int) -> tuple[Node, Node, Node]:
-    """Return the quotient ``a/b``, given as a triple ``(a, b, a - b)``, raised to `power`, which is 1, 2, -1 or -2, as
-    such a triple: the square is ``(a**2, b**2, (a - b)*(a + b))``.
+    """Return the triple ``(a, b, a - b)`` of a quotient ``a/b`` after raising it to the `power` 1, 2, -1 or -2: for the
+    square it is ``(a**2, b**2, (a - b)*(a + b))``.
     """
     a, b, difference = quotient
     if abs(power) == 2:

@@ -39,7 +39,10 @@ _LEAST_FACTOR = 2.0**-6
 
 
 class DoubleExponentials:
-    """The rule for products of `without_cancellation`. It looks into entries of stored tensors."""
+    """The rule for products of ``exp(w)`` and a function that decays with ``exp(w)``, such as ``exp(w)*exp(-exp(w))``:
+    where ``exp(w)`` overflows, the product is computed as 0 and not NaN. It also looks into the formulas of stored
+    tensors.
+    """
 
     def __init__(self, graph: Graph, tables: Mapping[Node, Node]) -> None:
         """Take the `graph` of the products and `tables`, a dictionary from stored tensors to their formulas."""
@@ -101,8 +104,8 @@ class DoubleExponentials:
                 yield exponential.args[0]
 
     def with_limits(self, node: Node, w: Node) -> Node:
-        """Return `node` with ``exp(w)``, ``expm1(w)`` and their roots limited to `_LIMIT`, and their powers up to the
-        second to its square.
+        """Return `node` with ``exp(w)``, ``expm1(w)`` and their roots limited to at most `_LIMIT`, and ``exp(p*w)``
+        with ``1 < p <= 2`` to at most ``_LIMIT**2``.
         """
         graph, done = self.graph, dict[Node, Node]()
         limits = [graph.const(_LIMIT), graph.const(_LIMIT**2)]

@@ -67,9 +67,9 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
 
 
 def _needs_ones(found: Node, written: Collection[Node]) -> bool:
-    """Return whether the printed form of `found` would contain a tensor of ones. It does if a term of an addition
-    repeats its operand along an axis that is not leading, as NumPy's broadcasting does not. Terms in `written` do not
-    count.
+    """Return whether the printed form of `found` would contain a tensor of ones: NumPy's broadcasting repeats an
+    operand along leading axes only, and a term of an addition repeats its operand along another axis. Terms in
+    `written` do not count.
     """
     additions = (part for part in reachable(found) if part.op == "add" and part.has_tensor_ops)
     return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
@@ -105,7 +105,8 @@ def _in_order(graph: Graph, node: Node) -> Node:
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """Return `roots` with each einsum of a comprehension with deltas rewritten as sums, without the deltas.
+    """Return `roots` with each einsum that has a sparse operand, a comprehension with deltas such as a diagonal matrix,
+    rewritten as sums from which the deltas are eliminated.
 
     If these sums grow faster with the sizes than the einsums, which are multiplied in the cheapest order, all einsums
     become products of two operands first: such a product has no fewer loops than its sum.

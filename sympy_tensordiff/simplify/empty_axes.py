@@ -93,7 +93,9 @@ class _AtSizes:
         return self.converted_reduction(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
 
     def converted_reduction(self, node: Node, body: Node) -> Node:
-        """Return the reduction `node` at the given sizes, with the converted `body`.
+        """Rebuild the reduction `node` with the converted `body`, and with the numbers in ``self.sizes`` in place of
+        sizes. Over a range that is empty then, a sum is 0 and a product 1; a maximum or minimum is recorded as a node
+        without a value.
 
         If its range is empty at these sizes, a sum is 0 and a product 1; a maximum or minimum is recorded as a node
         without a value.

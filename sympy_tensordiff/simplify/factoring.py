@@ -143,8 +143,8 @@ Role = tuple[str, int]
 
 
 class CommonFactor(NamedTuple):
-    """A factor that several terms of a sum may share, as a key to group the terms. It has the factor ``base``, the
-    roles of its axes (summed, or an axis of the result), and the roles of the axes of the other factors.
+    """A factor that several terms of a sum may share, as a key by which terms are grouped: the factor ``base``, the
+    role of each of its axes (an axis of the result, or summed), and the roles of the axes of the other factors.
 
     `power` is True for a divisor, else None: ``1/s`` is a factor of ``1/s`` and ``1/s**3``. Equal candidates of several
     terms are a common factor.
@@ -263,7 +263,7 @@ class _Sum:
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
 
     def _with_mirrored_operand(self) -> Node | None:
-        """Return the sum with two terms joined that differ by the transpose of one operand, ``S @ (T + T.T) @ S`` for
+        """Return the sum after joining two terms that differ by the transpose of one operand: ``S @ (T + T.T) @ S`` for
         ``S @ T @ S + S @ T.T @ S`` with a symmetric ``S``. None if there are no such terms.
         """
         graph = self.graph

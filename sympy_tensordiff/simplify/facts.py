@@ -102,8 +102,9 @@ def unconditional_reads(graph: Graph, root: Node, known: Rows, seen: Seen | None
 def iterate_unconditional(
     graph: Graph, root: Node, known: Rows, seen: Seen
 ) -> Iterator[tuple[Node, Rows, tuple[int, ...]]]:
-    """Yield ``(node, rows, variables)`` for each node below `root` that is certainly evaluated, under no condition and
-    in no loop that may be empty, with the constraints and variables of the loops around it.
+    """Yield ``(node, rows, variables)`` for each node below `root` that is certainly evaluated, because it is under no
+    condition and in no loop that may be empty. ``rows`` and ``variables`` are the constraints and the variables of the
+    loops around it.
 
     The constraints `known` hold; pairs in `seen` are skipped, new ones are added to it.
     """

@@ -45,8 +45,9 @@ _LARGEST_FRACTION = 10**6
 
 
 def difference_of_gammas(graph: Graph, one: Node, other: Node) -> Node | None:
-    """Return ``one - other`` without cancellation for log-gamma functions, or polygamma functions of order 0 or 1,
-    whose arguments differ by fewer terms than one of them has; None for others.
+    """Return ``one - other`` without cancellation if both are values of log-gamma, digamma or trigamma and the
+    difference of their arguments has fewer terms than the first argument, as in ``loggamma(x + 1/2) - loggamma(x)``;
+    None for others.
     """
     order = _order(one)
     if order is None or _order(other) != order:
@@ -68,8 +69,8 @@ def difference_of_gammas(graph: Graph, one: Node, other: Node) -> Node | None:
 
 
 def logarithm_of_beta(graph: Graph, node: Node) -> Node | None:
-    """Return a sum with ``loggamma(x) + loggamma(y) - loggamma(x + y)`` without cancellation, also where x and y differ
-    in size; None for other sums.
+    """Return a sum with ``loggamma(x) + loggamma(y) - loggamma(x + y)`` without cancellation, even if one of x and y is
+    much larger than the other; None for other sums.
     """
     terms = [graph.split_coefficient(arg) for arg in node.args]
     gammas = [(factor, base) for factor, base in terms if _order(base) == -1]
@@ -128,7 +129,7 @@ def _difference(graph: Graph, x: Node, a: Node, order: int) -> Node:
 
 
 def _product_minus_one(graph: Graph, x: Node, a: Node) -> Node:
-    """Return ``prod_k (1 + a/(x + k)) - 1`` without cancellation."""
+    """Return ``prod_k (1 + a/(x + k)) - 1``, for k from 0 to ``SHIFT - 1``, without cancellation."""
     excess = graph.zero
     for k in range(SHIFT):
         share = graph.mul((a, _inverse(graph, graph.add((x, graph.const(k))))))

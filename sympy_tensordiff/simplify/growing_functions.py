@@ -189,8 +189,8 @@ def _log_of_bessel(graph: Graph, order: Node, u: Node) -> Node:
 
 
 def with_scaled_bessel(graph: Graph, product: Node) -> Node:
-    """Return `product` with exponentially scaled Bessel functions, which do not overflow, if their exponentials cancel
-    or if it contains an exponential; else unchanged.
+    """Return `product` with each Bessel function replaced by ``exp(abs(u))`` times the exponentially scaled one, which
+    does not overflow. Return it unchanged unless these exponentials cancel or join another exponential in it.
     """
     factors = graph.factors(product)
     found = next((part for part in map(_bessel_in, factors) if part is not None), None)
@@ -313,7 +313,9 @@ def _distributed(graph: Graph, product: Node, exponential: Node, others: Sequenc
 
 
 def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
-    """Return ``exponential*term`` with one exponential in place of two."""
+    """Return ``exponential*term``, where an exponential in `term` is joined with the other one: ``exp(a)*exp(b)`` is
+    ``exp(a + b)``.
+    """
     for factor in graph.factors(term):
         if is_call(factor, sympy.exp):
             exponent = graph.add((exponential.args[0], factor.args[0]))
@@ -323,8 +325,8 @@ def _joined_exponentials(graph: Graph, exponential: Node, term: Node) -> Node:
 
 
 def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
-    """Return the addition ``total`` in terms of `erfcx_slope` if it has ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose
-    terms nearly cancel for large u; None for other additions.
+    """Return the addition ``total`` with ``c*u*erfc(u) - c*exp(-u**2)/sqrt(pi)``, whose terms nearly cancel for large
+    u, replaced by one term with the function `erfcx_slope`; None for other additions.
 
     Expected improvements and prices of options have it, as ``x*Phi(x) + phi(x)`` of a normal distribution.
     """
@@ -352,7 +354,7 @@ def integral_of_erfc(graph: Graph, total: Node) -> Node | None:
 
 def with_slopes(graph: Graph, total: Node) -> Node:
     """Return the sum ``total`` with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel,
-    as one term with `erfcx_slope`; another sum unchanged.
+    replaced by one term with the function `erfcx_slope`; another sum unchanged.
 
     With a negative power of ``erfcx(u)`` the slope is divided by ``erfcx(u)``: for negative ``u``, where both overflow
     and the terms have one sign, ``2*u - 2/(sqrt(pi)*erfcx(u))`` is computed.

@@ -47,8 +47,8 @@ class _Forms(NamedTuple):
 
 
 def with_bounded_growth(graph: Graph, product: Node) -> Node:
-    """Return `product`, which has a divisor that is linear in ``expm1(u)``, as in ``exp(u)/(a + expm1(u))``, in a form
-    that does not overflow for large u. Return it unchanged if it has no such divisor, grows with u, or cannot overflow.
+    """Rewrite a product with a divisor that is linear in ``expm1(u)``, such as ``exp(u)/(a + expm1(u))``, so that it
+    does not overflow for large u. Return it unchanged if it has no such divisor, grows with u, or cannot overflow.
     """
     for divisor in product.args:
         exponent = _exponent(divisor)
@@ -62,9 +62,8 @@ def with_bounded_growth(graph: Graph, product: Node) -> Node:
 
 
 def with_bounded_terms(graph: Graph, product: Node) -> Node:
-    """Return a product of ``exp(m*u)``, with a whole number m, and a sum with the exponential multiplied into the sum,
-    if no term of the sum then grows with u, as in ``exp(u)*(a/expm1(u) + sigmoid(-u))``. Return another product
-    unchanged.
+    """Multiply the factor ``exp(m*u)`` of a product, with a whole number m, into a sum that is another factor, if no
+    term of the sum then grows with u, as in ``exp(u)*(a/expm1(u) + sigmoid(-u))``. Return another product unchanged.
     """
     others = [arg for arg in product.args if not is_call(arg, sympy.exp)]
     has_place = any(_base(arg).op == "call" and _base(arg).data in (sigmoid, expm1) for arg in others)
@@ -85,8 +84,8 @@ def with_bounded_terms(graph: Graph, product: Node) -> Node:
 
 
 def _in_sums(graph: Graph, u: Node, degree: int, factors: Sequence[Node]) -> Node | None:
-    """Return ``exp(degree*u)`` times `factors` with the exponential multiplied into the first sum among the factors
-    whose terms do not grow then; None without such a sum.
+    """Return the product of ``exp(degree*u)`` and `factors` with the exponential multiplied into a sum among the
+    factors: the first one whose terms do not grow with u after that. None without such a sum.
     """
     for total in (factor for factor in factors if factor.op == "add" and len(factor.args) <= _MAX_TERMS):
         terms = [_times_exponential(graph, u, degree, term) for term in total.args]
@@ -118,8 +117,9 @@ def _times_exponential(graph: Graph, u: Node, degree: int, term: Node) -> Node |
 
 
 def _opposite(graph: Graph, u: Node, degree: int, factors: Sequence[Node]) -> Node | None:
-    """Return ``exp(degree*u)`` times `factors` with `degree` divisors ``expm1(u)`` as ``-expm1(-u)``, or as many
-    factors ``sigmoid(-u)`` as ``sigmoid(u)``, in place of the exponential. None if there are fewer of them.
+    """Return the product of ``exp(degree*u)`` and `factors` without the exponential, by ``exp(u)/expm1(u) =
+    -1/expm1(-u)`` or ``exp(u)*sigmoid(-u) = sigmoid(u)``, applied `degree` times to one factor. None if no factor has
+    ``expm1(u)`` as divisor, or ``sigmoid(-u)``, to a power of at least `degree`.
     """
     if not any(_base(factor).op == "call" and _base(factor).data in (sigmoid, expm1) for factor in factors):
         return None

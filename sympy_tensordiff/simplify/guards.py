@@ -138,8 +138,8 @@ def _nth(forms: Sequence[Node], n: int) -> Node:
 
 
 def _arguments(part: Node) -> Sequence[Node]:
-    """Return the arguments of `part` that a rewriting of guards rewrites, too: () for reads, for conditional nodes such
-    as guards, and for sums and other binders.
+    """Return the arguments of `part` that are rewritten one by one; () for nodes that are rewritten as a whole: reads,
+    conditional nodes such as guards, and sums and other binders.
     """
     return () if part.op == "read" or part.op in _CONDITIONAL or part.op in BINDERS else part.args
 

@@ -46,7 +46,9 @@ class _Square(NamedTuple):
 
 
 def log_of_large_square(graph: Graph, argument: Node) -> Node | None:
-    """Return ``log(k + c*u**2)`` without overflow of the square; None for other arguments."""
+    """Return ``log(argument)`` for an `argument` ``k + c*u**2`` with numbers k and c, in a form in which the square
+    does not overflow; None for other arguments.
+    """
     found = _square(graph, argument)
     if found is None or found.number < 0 or found.factor < 0:
         return None
@@ -131,8 +133,8 @@ def with_large_squares(graph: Graph, product: Node) -> Node:
 
 
 def _any_square(graph: Graph, node: Node) -> _Square | None:
-    """Return the numbers and nodes k, c and u, as a `_Square`, of a `node` of the form ``k + c*u**2`` with a number k
-    and a number or product c; None for other nodes.
+    """Return the parts of a `node` ``k + c*u**2`` as a `_Square`: a number k, a number or product c, and u. None for
+    other nodes.
     """
     found = _square(graph, node)
     parts = _number_and_term(node) if found is None else None

@@ -58,7 +58,9 @@ class Logarithms:
     # -------------------------------------------------------------- laws
 
     def logarithm(self, node: Node) -> Node:
-        """Return the logarithm of `node`, rewritten without computing a `node` that may overflow."""
+        """Return ``log(node)`` in a form that does not compute `node` if it may overflow: ``u`` for ``exp(u)``,
+        ``log(a) + log(b)`` for ``a*b``.
+        """
         graph = self.graph
         factors = self.factors(node)
         if len(factors) > 1:
@@ -154,7 +156,8 @@ class Logarithms:
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
-        """Return `node`, ``log(prod_k a(k))``, as ``sum_k log(a(k))`` if ``a`` is known to have no negative values.
+        """Return the logarithm of `node`, the product ``prod_k a(k)`` over a range, as ``sum_k log(a(k))`` if ``a`` is
+        known to have no negative values.
 
         Else only the positive factors of ``a`` are treated in this way and, for kernels, the absolute values of the
         others.
@@ -184,8 +187,8 @@ class Logarithms:
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def sign_of(self, node: Node) -> Node:
-        """Return the sign (1, 0 or -1) of the product `node`, computed from the signs of its factors, because a power
-        among these may overflow.
+        """Return the sign (1, 0 or -1) of the product `node` as the product of the signs of its factors, since `node`
+        itself may overflow.
         """
         graph, signs = self.graph, []
         for factor in self.factors(node):

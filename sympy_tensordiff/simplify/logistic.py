@@ -49,7 +49,7 @@ _MAX_TERMS = 6
 
 def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
     """Return `roots` rewritten so that no exponential overflows: quotients such as ``1/(1 + exp(u))`` become sigmoids,
-    and logarithms of products sums of logarithms.
+    and logarithms of products become sums of logarithms.
 
     Without `numbers`, for printing and differentiation, logarithms get no form that only serves the computation.
     """

@@ -70,7 +70,8 @@ class _Densities:
         """
         graph = self.graph
         for one, other, u, times, its in self.pairs(node):
-            if self.is_needed(one) and self.is_needed(other):
+            are_paired = all(self.uses[factor] <= self.paired[factor] for factor in (one, other))
+            if self.is_needed(one) and self.is_needed(other) and not are_paired:
                 continue
             count = min(times, its)
             density = graph.call(logistic_density, (graph.neg(u) if graph.split_view(u)[0] < 0 else u,))
@@ -105,10 +106,10 @@ class _Densities:
         return factor.args[0] if factor.op == "pow" else factor
 
     def is_needed(self, factor: Node) -> bool:
-        """Return whether `factor` is computed even if the products with its counterpart are rewritten: it is read from
-        an array, or other nodes use it. For a power, what counts are the uses of its base.
+        """Return whether `factor` is computed even if a product with it is rewritten: it is read from an array, or
+        several nodes use it. For a power, what counts are the uses of its base.
         """
-        return self.uses[self.base(factor)] > max(self.paired[factor], 1) or factor.op == "read"
+        return self.uses[self.base(factor)] > 1 or factor.op == "read"
 
 
 def is_even_reciprocal(node: Node) -> bool:

@@ -48,8 +48,8 @@ class LatexBuilder(MatrixBuilder):
         return self.values[nodes[-1]]
 
     def _build_index(self, node: Tree) -> Any:
-        """Return the value of `node`, an index or size in a formula: its symbol or, if the formula counts this index
-        from 1, its symbol plus 1, since symbols of indices count from 0.
+        """Return the SymPy expression of `node`, an index or size in a formula: its symbol, plus 1 if the formula
+        counts this index from 1. Symbols of indices count from 0.
         """
         return indices(node.text) + self.formula.offset_of(node.text)
 
@@ -58,8 +58,8 @@ class LatexBuilder(MatrixBuilder):
         return self.values[self.formula.parts[node.text]]
 
     def _build_entry(self, node: Tree, base: Any, *subscripts: Any) -> Any:
-        """Return the entry of ``base`` at the subscripts; indices that the formula counts from 1 are counted from 0
-        here.
+        """Return the tensor entry ``base[subscripts]``. Subtract 1 from each subscript first if the formula counts
+        indices from 1.
         """
         return base[tuple(value - self.formula.base for value in subscripts)]
 
@@ -105,7 +105,9 @@ class LatexBuilder(MatrixBuilder):
         return _REDUCTIONS[node.text](body, *self.ranges(node)[::-1])
 
     def _build_comprehension(self, node: Tree, body: Any, *ends: Any) -> Any:
-        """Return the tensor of ``body`` over the ranges of ``node``."""
+        """Return the comprehension, a tensor defined entry by entry, with the scalar ``body`` at each point of the
+        index ranges of ``node``.
+        """
         return TensorComprehension(body, *((index, upper + 1) for index, _, upper in self.ranges(node)))
 
     # ------------------------------------------------------------------------ choices
@@ -150,7 +152,9 @@ class LatexBuilder(MatrixBuilder):
             return choice(found)
 
     def _build_column(self, node: Tree, *parts: Any) -> Any:
-        """Return the tensor of the rows ``parts`` of a column, stacked along a new first axis."""
+        """Return the tensor of the values ``parts``, the rows of a LaTeX matrix with one column, stacked along a new
+        first axis.
+        """
         return concatenation.stack(parts)
 
     # ------------------------------------------------------------------------ products and functions
@@ -196,17 +200,17 @@ class LatexBuilder(MatrixBuilder):
         return getattr(reductions, node.text)(value, axis=axes[0] if len(axes) == 1 else axes)
 
     def _build_filled(self, node: Tree, *sizes: Any) -> Any:
-        """Return the tensor of the given ``sizes`` that the text of ``node`` names: zeros for ``0``, ones for ``1``,
-        the unit tensor for ``I``.
+        """Return a constant tensor with the given ``sizes``: zeros, ones or the unit tensor, for the text ``0``, ``1``
+        or ``I`` of ``node``.
         """
         if node.text == "I":
             return DeltaTensor(sizes[:1] if len(set(sizes)) == 1 else sizes)
         return FilledTensor(sympy.Integer(node.text), sizes)
 
     def _build_call(self, node: Tree, *parts: Any) -> Any:
-        """Build the call of the function that `node` names, with the arguments ``parts``, as in matrix formulas, with
-        two exceptions: ``softmax`` of a tensor with several axes runs over all of them, and ``floor`` and ``ceiling``
-        of a scalar are SymPy's own.
+        """Return the value of the function that `node` names at the arguments ``parts``. Two cases differ from matrix
+        formulas: ``softmax`` of a tensor with several axes runs over all of them, and ``floor`` and ``ceiling`` of a
+        scalar are SymPy's own.
         """
         if node.text == "softmax" and len(shape_of(parts[0])) > 1:
             return reductions.softmax(parts[0], axis=None)

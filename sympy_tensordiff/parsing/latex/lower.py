@@ -28,7 +28,7 @@ class LatexLowering(OperandLowering):
     """
 
     def _lower_number(self, node: Tree, bound_indices: BoundIndices) -> Tree:
-        """Convert a number literal to the node that all text languages share."""
+        """Convert a number literal to a "number" node of the tree that all text languages share."""
         return leaf("number", node.text, node)
 
     def _lower_letter(self, node: Tree, bound_indices: BoundIndices) -> Tree:
@@ -106,8 +106,8 @@ class LatexLowering(OperandLowering):
     _lower_open_argument = _lower_chain
 
     def sequence(self, node: Tree, items: Sequence[Tree], bound_indices: BoundIndices) -> Tree:
-        r"""Return the product of ``items``, operands that are written side by side in LaTeX, as a tree. A ``/`` binds
-        as tightly as this, ``\cdot`` and ``\times`` less tightly.
+        r"""Return the tree of the product of ``items``, the operands and operator signs that are written side by side
+        in LaTeX. ``/`` binds as tightly as writing side by side, ``\cdot`` and ``\times`` less tightly.
 
         `node` is the tree that has these items.
         """

@@ -59,12 +59,16 @@ class LoweringBase:
         return Tree(kind, text, marks, tuple(children), at.start, at.end, at.position, 1, source=at.source)
 
     def lower(self, node: Tree, bound_indices: BoundIndices) -> Tree:
-        """Return the converted form of ``node``, where ``bound_indices`` contains the bound indices around it."""
+        """Convert ``node``, a LaTeX tree, to a node that all text languages share, by the method for its kind.
+        ``bound_indices`` has the indices that the sums and comprehensions around ``node`` bind.
+        """
         lowered: Tree = getattr(self, f"_lower_{node.kind}")(node, bound_indices)
         return lowered
 
     def integer(self, node: Tree, bound_indices: BoundIndices) -> Tree:
-        """Return the converted form of an index expression; names in it are integers."""
+        """Convert ``node``, an index expression such as ``i + 1``, to a node that all text languages share. Undeclared
+        names in it are read as integers.
+        """
         self.index_depth += 1
         lowered = self.lower(node, bound_indices)
         self.index_depth -= 1
@@ -81,15 +85,17 @@ class LoweringBase:
         return lowered
 
     def offset_of(self, name: str) -> int:
-        """Return the number to add to the symbol of ``name`` to get its value in the text: 0 or 1 for an index, and 0
-        for a size.
+        """Return the number to add to the SymPy symbol of ``name`` to get its value in the text: 1 for an index that
+        the text counts from 1, otherwise 0.
 
         Symbols of indices count from 0, but indices in the text may count from 1.
         """
         return self.base if name in self.indices or name not in self.sizes else 0
 
     def named(self, name: str, node: Tree, bound_indices: BoundIndices) -> Tree:
-        """Return the node of ``name``, which is a tensor, an index or a constant."""
+        """Return the tree node for an occurrence of ``name`` at ``node``: an index, a part that a line after "where"
+        defines, the unit matrix ``I``, or else a tensor or scalar.
+        """
         if name == "lamda" and "lambda" in self.declared:
             name = "lambda"
         if name in self.parts:

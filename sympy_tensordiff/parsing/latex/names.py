@@ -52,7 +52,8 @@ def command_of(text: str) -> str:
 
 
 def name_of(node: Tree) -> str | None:
-    """Return the name that ``node`` is, a letter, command or letter with an accent; None if it is a product of letters.
+    """Return the name that the LaTeX tree ``node`` spells: a letter, a Greek letter, a letter with a font or accent, or
+    a number. None if it spells no single name, as a product of letters.
 
     Raise `ParseError` for a command that is not a letter.
     """
@@ -77,8 +78,8 @@ def name_of(node: Tree) -> str | None:
 
 
 def _name_in_font(node: Tree) -> str | None:
-    """Return the name that LaTeX letters in a font or with an accent form. None if they form no single name: several
-    bold letters are a product.
+    """Return the name that ``node``, letters with a font or an accent, spells: ``xhat`` for an x with a hat. None if it
+    spells no single name: several bold letters are a product.
     """
     font = command_of(node.text)
     scripts = [part for part in node.children if part.kind in ("subscript", "superscript")]
@@ -161,8 +162,9 @@ def is_extremum(node: Tree) -> bool:
 
 
 def _bound_by(script: Tree, has_conditions: bool) -> Iterator[str]:
-    """Yield the letters of the indices that the subscript ``script`` of a sum or comprehension binds. With
-    ``has_conditions``, a subscript such as ``i < j`` may bind both letters.
+    """Yield the names of the indices that the subscript ``script`` of a sum or comprehension binds, such as ``i`` for
+    ``i=1``. With ``has_conditions``, a comparison such as ``i < j`` binds ``j`` too, if this letter usually is an
+    index.
     """
     for item in items_of(script):
         if item.kind == "relation":

@@ -163,7 +163,7 @@ def _sizes(script: Tree) -> list[Tree]:
 
 
 def lone_group(node: Tree) -> Tree | None:
-    """Return the parentheses if ``node`` consists of nothing else; None otherwise."""
+    """Return the part in parentheses if ``node`` consists of nothing else, as ``(1)``; None otherwise."""
     if node.kind == "chain" and len(node.children) == 1 and node.children[0].kind == "plain":
         (part,) = node.children
         return part.children[0] if len(part.children) == 1 else None

@@ -31,8 +31,8 @@ SCALAR: Axes = (None, None)
 
 
 def axes_of(present: Sequence[int | None]) -> Axes:
-    """Return ``present``, the axes of a tensor, as a tuple of at least two elements, the format of shape inference:
-    ``(a, None)`` for one axis, ``(None, None)`` for a scalar.
+    """Pad ``present``, the extents of a tensor's axes, with None to at least two elements, as shape inference expects:
+    ``(a, None)`` for one axis, ``(None, None)`` for a scalar. None stands for a missing axis.
     """
     return tuple(present) if len(present) > 2 else (*present, None, None)[:2]  # type: ignore[return-value]
 
@@ -82,8 +82,8 @@ class LatexShapes(ShapeInference):
         return self.axes[self.formula.parts[node.text]]
 
     def _infer_delta(self, node: Tree, *parts: Axes) -> Axes:
-        """Return no axes, since a Kronecker delta is a scalar. If both indices run over whole axes, these become
-        equally long.
+        """Return no axes, since a Kronecker delta is a scalar. If both of its indices run over whole axes, record that
+        these axes are equally long.
         """
         bound_indices = self.formula.scopes[node]
         binders = [bound_indices.get(part.text) for part in node.children if part.kind == "index"]
@@ -170,8 +170,8 @@ class LatexShapes(ShapeInference):
     _infer_both = _infer_either = _infer_cases = _infer_relation
 
     def _infer_column(self, node: Tree, *parts: Axes) -> Axes:
-        """Return the axes of a column of rows, ``node``, whose rows have the axes ``parts``: a new first axis, whose
-        length is the number of rows, then the axes of a row. Raise an error if the rows do not agree.
+        """Return the axes of ``node``, a LaTeX matrix with one column, whose rows have the axes ``parts``: a new first
+        axis as long as the number of rows, then the axes of a row. Raise an error if the rows differ in shape.
         """
         row = self.infer_entrywise(node, "stack", node.children, *parts)
         axis = 0 if self.unified is None else self.new_axis()
@@ -202,7 +202,7 @@ class LatexShapes(ShapeInference):
 
     def infer_entrywise(self, node: Tree, sign: str, nodes: Any, *parts: Axes) -> Axes:
         """Return the axes of the result of the element-wise operation ``sign``, such as "+". ``nodes`` are its
-        operands, ``parts`` their axes: also three or more. Raise `ParseError` if the operands do not fit.
+        operands, two or more, and ``parts`` the axes of each. Raise `ParseError` if the operands differ in shape.
         """
         tensors = [part for part in parts if has_axis(part)]
         if any(len(part) > 2 for part in tensors):
@@ -226,8 +226,8 @@ class LatexShapes(ShapeInference):
         return super().infer_matrix_product(node, left, right)
 
     def _infer_fraction(self, node: Tree, above: Axes, below: Axes) -> Axes:
-        """Return the axes of a quotient of operands with the axes ``above`` and ``below``. Division by a tensor is
-        element-wise and unusual, so it adds a penalty.
+        """Return the axes of a quotient of operands with the axes ``above`` and ``below``. Division by a tensor, which
+        is element-wise, is unusual: it adds a penalty that makes this reading of the formula less plausible.
         """
         if has_axis(below):
             self.penalty += 1
@@ -281,8 +281,8 @@ class LatexShapes(ShapeInference):
         return operand
 
     def _infer_along(self, node: Tree, operand: Axes) -> Axes:
-        """Return the axes of a reduction over the axes named in the formula: `operand` without these, but all of its
-        axes for ``softmax``.
+        """Return the axes of a reduction such as ``mean`` over the axes that the formula names: the axes in ``operand``
+        that are not named. A ``softmax`` keeps all axes.
         """
         present = [axis for axis in operand if axis is not None]
         axes = {int(token) for token in node.tokens}
@@ -294,8 +294,8 @@ class LatexShapes(ShapeInference):
         return axes_of(left)
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
-        """Return the axes of the result of the call `node`, whose argument has the axes `axes`, of a function that is
-        not applied entry by entry.
+        """Return the axes of the result of the call `node`, for a function that is not applied entry by entry. `axes`
+        are the axes of its argument.
 
         A softmax keeps them, a sum or norm of a tensor of rank 3 or more is a scalar; `ShapeInference` infers all other
         cases.
@@ -326,9 +326,8 @@ class LatexShapes(ShapeInference):
 
 
 def greatest_value(node: Tree, bound_indices: BoundIndices, base: int, is_least: bool = False) -> Any:
-    """Return the greatest value (the least if `is_least`) of the index expression ``node`` over the ranges of the
-    indices in ``bound_indices``; None if it is not known. ``base`` is the first value of an index for which the formula
-    states none.
+    """Return the greatest value (the least if `is_least`) that the index expression ``node`` takes over the ranges of
+    ``bound_indices``; None if it is not known. An index without a stated first value starts at ``base``.
     """
     value = integer_value(node)
     if value is None:
@@ -397,8 +396,8 @@ def order_of_rank(rank: int) -> int:
 
 
 def conflict(node: Tree, first: Any, second: Any) -> Any:
-    """Return the `ParseError`, without raising it, that `node` would make two axes of the different sizes ``first`` and
-    ``second`` equally long.
+    """Return (do not raise) the `ParseError` that ``node`` makes an axis of size ``first`` as long as one of the
+    different size ``second``.
     """
     return node.error(
         f"this makes an axis of size {short(str(first))} as long as one of size {short(str(second))}; declare the "

@@ -197,8 +197,9 @@ def _build_expression(
 
 
 def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
-    """Return a dictionary from axes to their declared sizes, such as ``n`` in ``declare x[n]``. One axis represents all
-    that ``unified`` knows to be equally long. Raise `ParseError` at ``root`` if their sizes differ.
+    """Return a dictionary from axes to their declared sizes, such as ``n`` for the axis of ``x`` in ``declare x[n]``.
+    Of the axes that ``unified`` records as equally long, only one is a key. Raise `ParseError` at ``root`` if two of
+    these have different sizes.
 
     ``sizes`` maps the text of each size to an axis. A size must not have a name in ``orders``, those of tensors and
     numbers.
@@ -242,8 +243,8 @@ class Reading(NamedTuple):
 
     @property
     def penalty(self) -> int:
-        """The penalty of this reading of the input, by which readings are compared: the sum of those for unusual uses
-        of names and for unusual first letters, such as a capital for a vector.
+        """The penalty by which guesses are compared, greater for less plausible ones: it adds up unusual uses of names
+        and unusual first letters, such as a capital for a vector.
         """
         return self.use_penalty + self.letter_penalty
 
@@ -257,8 +258,9 @@ def infer_orders(
     tie_break: Callable[[Mapping[str, int]], int] = lambda orders: 0,
     capital_number: int = _CAPITAL[NUMBER],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return ``(orders, guessed)`` for a matrix formula: the most plausible order (number, vector or matrix) of each of
-    ``names``, and of these the orders for which another one is plausible, too.
+    """Return ``(orders, guessed)`` for a matrix formula. ``orders`` has the most plausible order (number, vector or
+    matrix) of each of ``names``, ``guessed`` those of these orders that are uncertain, because another one is
+    plausible, too.
 
     ``nodes`` is the formula. ``declared`` has orders that the user fixed; the other arguments are options.
 

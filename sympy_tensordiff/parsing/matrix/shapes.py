@@ -94,8 +94,8 @@ class ShapeInference:
         return (self.new_axis() if order & COLUMN else None, self.new_axis() if order & ROW else None)
 
     def new_axis(self) -> int:
-        """Return the number of a new axis. It is always 0 if axes are not distinguished (``unified`` is None), as when
-        only the numbers of axes are inferred and not their lengths.
+        """Return the number of a new axis. If ``unified`` is None, axes are only counted, not compared in length, and
+        the number is always 0.
         """
         return self.unified.new_axes(1)[0] if self.unified else 0
 
@@ -111,8 +111,8 @@ class ShapeInference:
         return None, None
 
     def _infer_name(self, node: Tree) -> Axes:
-        """Return the axes that the name at ``node`` has at each occurrence; those of a new square matrix for an
-        undeclared ``eye``.
+        """Return the axes of the name at ``node``, the same at each occurrence; for an undeclared ``eye``, those of a
+        new square matrix.
         """
         if node.text == "eye" and node.text not in self.names:
             return self.new_square()
@@ -171,8 +171,9 @@ class ShapeInference:
         return found
 
     def infer_operator(self, node: Tree, sign: str, lefts: list[Tree], right: Tree, left: Axes, axes: Axes) -> Axes:
-        """Return the axes of ``left sign right``, one step in a chain of products and quotients. ``lefts`` are the
-        factors before it and ``left`` the axes of their product; ``axes`` are those of the operand ``right``.
+        """Return the axes of ``left sign right``, one step in a chain of products and quotients. ``left`` and ``axes``
+        are the axes of the two operands, ``right`` is the node of the second; ``lefts`` has the node of the first if it
+        is a single factor, else nothing.
         """
         if sign == "@":
             return self.infer_matmul(node, left, axes)
@@ -189,8 +190,8 @@ class ShapeInference:
         return self.infer_matrix_product(node, left, axes)
 
     def infer_matrix_product(self, node: Tree, left: Axes, right: Axes) -> Axes:
-        """Return the axes of the product of two matrices with the axes ``left`` and ``right``, one of which may be a
-        number.
+        """Return the axes of a matrix product of operands with the axes ``left`` and ``right``; one of them may be a
+        number. Raise `ParseError` if the shapes do not fit.
         """
         if not has_axis(left) or not has_axis(right):
             return left if has_axis(left) else right
@@ -334,7 +335,9 @@ class ShapeInference:
             raise node.error(f"{node.text} takes {wanted}, not {SHAPE_NAMES[shape_code(axes)]}")
 
     def axis_of_vector(self, node: Tree, axes: Axes) -> int | None:
-        """Return the axis of `node`, a row or column with two ``axes``; raise `ParseError` for other shapes."""
+        """Return the only axis of the vector `node`, a row or a column. ``axes`` has its row axis and its column axis,
+        one of which is None; raise `ParseError` for other shapes.
+        """
         self.check_shape(node, axes, COLUMN, ROW)
         return axes[0] if axes[0] is not None else axes[1]
 

@@ -250,8 +250,9 @@ def _without_ones(node: Any) -> list[Any]:
 
 
 def _without_redundant_ones(parts: Sequence[_Operand], shape: Sequence[Any]) -> list[Any]:
-    """Return the trees for printing the operands ``parts`` of an elementwise operation. In Python text, factors of ones
-    that only repeat an operand are left out, if broadcasting to ``shape`` does the same.
+    """Return the trees for printing the operands ``parts`` of an elementwise operation with the result shape ``shape``.
+    In Python text, an operand is printed without the tensor of ones that broadcasts it, if the operands still broadcast
+    to ``shape`` without these ones.
     """
     reached = all(
         any(len(part.shape) > back and part.shape[-1 - back] == extent for part in parts)
