@@ -41,8 +41,6 @@ class ConvexityRules:
     """The rules that prove a scalar convex or concave, and return the terms of the proof. `directions` maps the
     variables to the directions of the second derivative; ``signs`` proves signs of scalars.
 
-    `matrices` maps each symbol that stands for a log-determinant to its matrix.
-
     `directions` maps each variable to the tensor or symbol of its direction, `matrices` maps each symbol that stands
     for a log-determinant to its matrix.
     """

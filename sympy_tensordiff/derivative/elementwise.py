@@ -243,8 +243,6 @@ class Differentiation:
     def cotangent_at(self, sweep: Sweep, leaf: Node, index: Sequence[Affine]) -> Node:
         """Return the derivative with respect to ``leaf[index]``, read from a finished `sweep`; for a symmetric `leaf`
         the mean with ``leaf[index[::-1]]``.
-
-        That of a symmetric leaf is the mean of those by both entries that are equal.
         """
         graph = self.graph
         entry = sweep.at(leaf, index)

@@ -267,8 +267,6 @@ class Sweep(ReverseSweep[tuple[Rows, Node]]):
         summed over.
 
         This is Algorithm 4 of the paper: the equations ``read = index`` are solved for bound indices.
-
-        It is the sum of `cotangent` over all points with ``read == index``; variables in `keep` are not summed over.
         """
         equations = [Constraint("eq", a - b) for a, b in zip(read, index, strict=True)]
         own, around = atoms_in(read), atoms_in(rows)

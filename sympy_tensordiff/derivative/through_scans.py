@@ -425,9 +425,6 @@ class _Adjoint:
     def _single_pair(self) -> tuple[Any, Any]:
         """Return one pair ``(expression, cotangent)`` with the same pullback as all results of one step together: the
         sum of each result contracted with its cotangent, with the cotangent 1. A single result keeps its own cotangent.
-
-        It is the only result with its cotangent or, for several, the sum of each result times its cotangent, with the
-        cotangent 1.
         """
         if len(self.pairs) == 1:
             return self.pairs[0]

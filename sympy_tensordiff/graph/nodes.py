@@ -24,7 +24,7 @@ forms of other reads. ``Graph.symmetric`` says which matrices are known to be sy
 symmetric variable is one node in both orders of its indices, and ``Graph.positive`` holds the variables that are
 positive definite. ``Graph.integers`` has the nodes of integer tensors by name, ``Graph.below`` the upper limits
 of those with declared ranges.
-``Graph.granted`` has the assumptions about sizes and free indices: the declarations of their symbols, and that
+``Graph.assumptions`` has the assumptions about sizes and free indices: the declarations of their symbols, and that
 divisors are positive. Kernels refuse calls that violate them.
 
 Kinds of nodes (`op`), their `data` and `args`:

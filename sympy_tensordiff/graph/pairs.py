@@ -293,9 +293,6 @@ class _Pairing(TermProducts):
         """Split the einsum of `tensors` with the result labels ``output`` into products of two tensors, in the cheapest
         order. Return ``(work, new node)`` with the number of operations. ``extents`` maps labels to extents.
 
-        A product ``P`` that occurs twice, as in ``P.T @ M @ P``, may be computed once, and a sum ``M`` may be
-        multiplied out.
-
         The product that a congruence contains twice is computed once, and a sum between is multiplied term by term:
         ``P' (D + Q' C Q) P`` is ``P' D P + (Q P)' C (Q P)``, which needs ``Q P`` once.
         """

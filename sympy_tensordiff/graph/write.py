@@ -347,8 +347,6 @@ def _pair_complements(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None
     """Pair the terms of a sum: two guards are a pair if one constraint of the first is negated in the second and all
     others are equal. Yield ``(term, complement, common constraints)``; the complement is None for a term without a
     partner.
-
-    A single term has None as its partner and no rows.
     """
     guards = {term.data: term for term in terms if term.op == "guard"}
     done: set[Node] = set()

@@ -71,8 +71,6 @@ def bounds(
 
     Constraints ``facts``, which hold already, are not tested again.
 
-    With `multiples`, rows that multiply an inner variable by a symbol also bound outer loops.
-
     Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, if the
     returned rows hold. The innermost rows make it exact; the projections on the outer variables
     only tighten it (eqs. (30), (31)), so an outer value may have an empty inner range: a sum of

@@ -138,8 +138,6 @@ class System:
 
     The compounds ``also`` have columns, too.
 
-    The compounds ``also`` have columns, too.
-
     The definitions of all compounds and the inequalities about products are added to the rows, a congruence
     ``form mod m == 0`` as the equation ``form == m*floor(form/m)``. The equations are solved over
     the integers, so the columns are integers that are restricted by the inequalities only; every

@@ -53,8 +53,6 @@ class ThesisBuilder:
         the list of a left operand whose kind is in ``kinds`` is continued. ``is_inverse`` says that the right operand
         is subtracted or divides.
 
-        If the left operand has one of the ``kinds``, its list is continued.
-
         A left operand in parentheses starts a new chain. Leading rational numbers form their own chain, so that they
         become one number.
         """

@@ -59,8 +59,8 @@ def tighten(
     """Return `nodes` with tight loop bounds, and without guards that `facts` imply. ``sizes`` has the variables that
     are sizes. Comprehensions in `written`, those that the user wrote (None: all), are kept.
 
-    A table that turns out to hold one number, or entries of another tensor as they are, is read there instead, unless
-    it is among those ``written`` by the user (None: all of them are). Shared nodes are visited once.
+    A table that turns out to hold one number, or entries of another tensor as they are, is read there instead. Shared
+    nodes are visited once.
     """
     nodes = tuple(nodes)
     work = _Tighten(graph, sizes, written, flat=any(node.has_tensor_ops for node in nodes))

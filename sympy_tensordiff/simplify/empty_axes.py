@@ -96,9 +96,6 @@ class _AtSizes:
         """Rebuild the reduction `node` with the converted `body`, and with the numbers in ``self.sizes`` in place of
         sizes. Over a range that is empty then, a sum is 0 and a product 1; a maximum or minimum is recorded as a node
         without a value.
-
-        If its range is empty at these sizes, a sum is 0 and a product 1; a maximum or minimum is recorded as a node
-        without a value.
         """
         graph = self.graph
         rows = substitute_all(node.data, self.sizes)

@@ -131,8 +131,8 @@ def require_positive_divisors(graph: Graph, divisors: Collection[Affine], roots:
     """Raise `UnsupportedError` if one of the `divisors` in indices below `roots`, as ``k`` in ``i//k``, may be
     negative. For one that may be 0, record in the graph the assumption that it is positive.
 
-    The assumptions are added to ``graph.granted``. The constraints of a read at such a quotient are known only where
-    its divisor is positive.
+    They are added to ``graph.assumptions``. The constraints of a read at such a quotient are known only where its
+    divisor is positive.
     """
     # A division does not prove that the divisor is positive.
     facts = tuple(row for row in input_facts(graph, roots) if not symbolic_divisors([row.form])) if divisors else ()

@@ -104,8 +104,6 @@ def _choose_fewest_indices(
     count. Subexpressions that contain a variable of `changing` are rewritten by whichever of `rewrites` leaves the
     fewest indices; others are kept.
 
-    The variables in `fixed` are sizes, which do not count as indices.
-
     A binder, a guard or a read is rewritten as a whole, by one of `rewrites`.
     """
 

@@ -144,7 +144,7 @@ class WrittenReads:
         """Yield a `_Written` for the constraint ``form >= 0``, and one for each case of the maxima and minima in `form`
         that can occur. `known` and `conditions` hold at the read, `bound` are the variables of the loops around it.
 
-        `known` and `conditions` hold at the read; variables in `bound` that are not needed are eliminated from `known`.
+        Variables in `bound` that are not needed are eliminated from `known`.
         """
         system = (Constraint("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):

@@ -9,10 +9,10 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.ir.loops import Set, accumulator, add, let
+from sympy_tensordiff.codegen.ir.loops import Loop, Set, accumulator, add, let
 from sympy_tensordiff.codegen.ir.nests import span
 from sympy_tensordiff.codegen.ir.scalars import Bound, Ends, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import loops, scalars
+from sympy_tensordiff.codegen.ir.walk import live_statements, loops, scalars
 from sympy_tensordiff.codegen.lower.materialise import is_dear
 from sympy_tensordiff.codegen.schedule.distribution import distributed
 from sympy_tensordiff.graph.nodes import Graph
@@ -175,3 +175,15 @@ def test_a_strip_is_read_by_another_loop_over_the_same_strip():
     plain = td.lambdify((x, v, g), results, "numpy", temporaries=False)(*arrays)
     for found, wanted in zip(td.lambdify((x, v, g), results, "llvm")(*arrays), plain, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_a_loop_that_stores_is_no_dead_code():
+    """It stays although the scalar that it also updates is not wanted; a loop that only updates that scalar goes."""
+    entry = Load("t", (Affine.variable("i"),))
+    rows = Bound(Affine.of(0)), Bound(Affine.of(9))
+    storing = Loop("i", rows[:1], rows[1:], (add("s", Name("a")), Set(entry, Name("a"))))
+    counting = Loop("j", rows[:1], rows[1:], (add("u", Name("a")),))
+    assert live_statements([accumulator("s"), storing, accumulator("u"), counting], set()) == [
+        accumulator("s"),
+        storing,
+    ]

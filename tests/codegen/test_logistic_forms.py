@@ -166,3 +166,8 @@ def test_both_logistic_values_of_two_products_are_one_density():
     assert "logistic_density" in called and called.isdisjoint({"sigmoid", "exp"})
     two = td.IndexedSum(td.sigmoid(x[i]) * td.sigmoid(-x[i]) * y[i] + td.sigmoid(x[i]) * z[i], (i, 0, n - 1))
     assert {"logistic_density", "sigmoid"} <= operations(build_program((x, y, z), two))
+    both = td.IndexedSum(
+        td.sigmoid(x[i]) * td.sigmoid(-x[i]) * y[i] + td.sigmoid(x[i]) * z[i] + v[i] / (2 + td.sigmoid(-x[i])),
+        (i, 0, n - 1),
+    )
+    assert "logistic_density" not in operations(build_program((x, y, z, v), both))  # both factors are needed

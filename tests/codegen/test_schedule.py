@@ -157,6 +157,17 @@ def test_only_what_is_complete_is_read(read, is_right):
                 NestLaws({"n"}, {"x"}).check([nest])
 
 
+def test_a_strip_is_complete_for_a_loop_over_the_same_strip():
+    """A second loop in the strip may read what the first one filled, and no loop over other entries."""
+    fill = Set(Load("x", (i,)), Number(1))
+    strips = split(span("i", Affine(), n, [fill]), 4, "first")
+    (strip,) = strips.body
+    NestLaws({"n"}, {"x"}).check([replace(strips, body=(strip, replace(strip, body=(ENTRY,))))])
+    for wrong in (replace(strip, body=(NEXT,)), span("i", Affine(), n, [ENTRY])):
+        with pytest.raises(VerificationError, match="a nest reads x while the loop over first still fills it"):
+            NestLaws({"n"}, {"x"}).check([replace(strips, body=(strip, wrong))])
+
+
 def test_no_loop_changes_its_bounds():
     with pytest.raises(VerificationError, match="a loop changes n, which its bounds need"):
         NestLaws({"n"}, {"x"}).check([span("i", Affine(), n, [Set(Name("n"), Number(1))])])

@@ -76,6 +76,14 @@ def test_a_class_and_all_others_are_two_terms():
     np.testing.assert_allclose(found, (winners / winners.sum(1, keepdims=True)).T @ arrays[1], rtol=1e-12, atol=1e-14)
 
 
+def test_signs_of_an_entry_stay_apart():
+    """Loops store a sum under each sign: ``h[i] != 0`` would be tested at each entry."""
+    assert "Ne(" not in str(sympy.diff(Sum(r ** h[i] * x[i], (i, 0, n - 1)), r))
+    others = [Sum(Piecewise((x[i] * y[j], sign), (0, True)), (i, 0, n - 1)) for sign in (h[i] >= j + 1, h[i] <= j - 1)]
+    total = Sum(r * others[0] + r * others[1], (j, 0, n - 1))
+    assert "Ne(j, h[i])" in str(sympy.diff(total, r))
+
+
 def test_a_maximum_over_distances_has_a_gradient():
     """The greatest value is found again among values that depend on the difference of two indices only."""
     q, m = td.indices("q m")

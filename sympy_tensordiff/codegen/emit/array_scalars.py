@@ -235,9 +235,6 @@ class VectorPrinter(ScalarPrinter):
     def read_text(self, array: str, index: Sequence[Affine]) -> str:
         """Return the text of a read of ``array`` at ``index``, if possible as a slice or view. A read under a mask that
         may be out of bounds gets the nearest entry or 0 there; the mask discards this value.
-
-        Under a mask, an index that may be out of bounds is clipped to the nearest entry, or reads a 0 behind the array;
-        neither is used.
         """
         if self._outside(array, index):
             if self.dialect.is_pure and (text := self._part_text(array, index)):

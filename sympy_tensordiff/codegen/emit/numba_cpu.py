@@ -282,8 +282,6 @@ OWN_NAMES |= ELEMENTARY_NAMES
 def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> str:
     """Return the text of a Numba module whose function ``run`` fills the outputs of ``program``; the functions in
     ``parallel`` run on several cores.
-
-    ``parallel`` are the names of the functions that run on several cores.
     """
     prover = Prover(program)
     program = fuse(program, prover)

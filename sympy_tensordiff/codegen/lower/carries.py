@@ -110,8 +110,6 @@ def _is_chained(rows: Rows, inner: Rows, v: int, w: int, u: int, side: int) -> b
     """Return whether a running sum of products, such as ``Sum_{w <= v} Prod_{w < u <= v} a[u]``, is a linear recurrence
     in `v`: each step multiplies the old value by one new factor. `rows` and `inner` are the ranges of `w` and `u`,
     which end (`side` 1) or begin (-1) at `v`.
-
-    `rows` and `inner` are the ranges of `w` and `u`, which end (`side` 1) or begin (-1) at `v`.
     """
     moving = [row.form for row in rows if v in row.form.atoms()]
     own = [row.form for row in inner if v in row.form.atoms()]
@@ -237,7 +235,7 @@ def _around_running_sum(graph: Graph, node: Node) -> Node:
     for w in reversed(variables):
         others = [v for v in variables if v != w]
         fixed, own = partition(rows, {w})
-        if not all(_has_both_ends(fixed, v) for v in others):
+        if not all(_has_both_ends(partition(fixed, others[n + 1 :])[0], v) for n, v in enumerate(others)):
             continue  # w bounds another variable
         factors = graph.factors(body)
         inside = [factor for factor in factors if w in factor.free]

@@ -501,9 +501,11 @@ class Lowering(Matrices):
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
         """Return ``(lower bounds, upper bounds)`` of the loop over the variable `v` according to the constraints
-        `rows`. Constraints that contain a variable in ``inner``, the variables of loops inside of it, are left out.
+        `rows`. Left out are constraints that contain a variable in ``inner``, the variables of loops inside of it, and
+        those that are tested in the loop, such as ``v <= h[v]``.
         """
-        own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+        forms = [row.form for row in rows if row.form.atoms().isdisjoint(inner)]
+        own = [form for form in forms if form.coefficient(v) and v not in form.hidden()]
         lows, highs = (tuple([Bound(self.form(form), c) for form, c in side]) for side in bounds_with_divisors(v, own))
         return lows, highs
 

@@ -304,8 +304,10 @@ class Matrices(Storage):
             ranges[label] = found
         if (slant := split.slant) is None:
             return ranges
+        if slant.row not in (*first, *second):
+            return None
         is_long = all(self._volume([label], ranges) >= MIN_TRAPEZOID_ROWS for label in (slant.row, slant.term))
-        return ranges if is_long and slant.row in (*first, *second) else None
+        return ranges if is_long else None
 
     def _with_clamped_length(self, low: Affine, high: Affine, *, creates: bool) -> tuple[Affine, Affine]:
         """Return the range from `low` to `high`, with the end changed to ``low + size - 1`` if its length may be
@@ -468,7 +470,7 @@ class Matrices(Storage):
         order = self._orders(matrix, roles, ranges, split)[0]  # what it reads may be known by now
         chosen = self.planner.candidate_over(node, order, [ranges[label] for label in order], around)
         assert chosen is not None
-        kept = yield self._create_array(chosen, around, tuple(range(len(chosen.axes))))
+        kept = yield self._create_array(chosen, around, tuple(range(len(chosen.axes))), is_operand=True)
         return kept.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:

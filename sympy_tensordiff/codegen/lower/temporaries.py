@@ -403,12 +403,18 @@ class Storage:
         return name, lows, extents
 
     def _create_array(
-        self, candidate: StorageCandidate, context: EnclosingLoops, order: tuple[int, ...] | None = None
+        self,
+        candidate: StorageCandidate,
+        context: EnclosingLoops,
+        order: tuple[int, ...] | None = None,
+        is_operand: bool = False,
     ) -> Recursion[Stored]:
-        """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it."""
+        """Create an array that stores `candidate`, with its axes in `order`, and add the kernel that fills it. The
+        operand of a product has the range of `candidate`; other arrays may serve several temporaries.
+        """
         graph = self.graph
         candidate = self._also_for_small_sizes(candidate)
-        if (domain := self.domains.get(candidate.node)) is not None:
+        if not is_operand and (domain := self.domains.get(candidate.node)) is not None:
             candidate = replace(domain, forms=candidate.forms)
         name, lows, extents = self.allocated(candidate)
         order = order or carried_last(graph, candidate, candidate.order(context)) or candidate.order(context)
