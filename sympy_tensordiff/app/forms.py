@@ -40,7 +40,7 @@ class TextOutput:
 
     @property
     def unicode(self) -> bool:
-        """Whether the stream can encode the characters of two-dimensional formulas."""
+        """Return whether the stream can encode the characters of two-dimensional formulas."""
         try:
             "∑ ⎛⎞ ─ ⋅ ≤ ∧".encode(self.encoding)
         except (UnicodeEncodeError, LookupError):
@@ -206,10 +206,10 @@ def check_lines(parsed: Any, derivative: Any) -> Iterator[str]:
 
 
 def size_choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
-    """Yield values of the sizes ``symbols`` with which to try an expression: first all 1, then random ones, which grow
-    slowly and are different if possible.
+    """Yield values of the sizes ``symbols`` with which to try an expression with ``order`` axes: first all 1, then
+    random ones, which grow slowly and are different if possible.
 
-    Only 1 is tried if a tensor with ``order`` axes of length 2 would be too large.
+    Only 1 is tried if a tensor with so many axes of length 2 would be too large.
     """
     yield dict.fromkeys(symbols, 1)
     limit = int(_MAX_ENTRIES ** (1 / max(order, 1)))

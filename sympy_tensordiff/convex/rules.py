@@ -210,10 +210,11 @@ class ConvexityRules:
         return True
 
     def _terms_times_slope(self, slope: Expr, outer: Decomposition, symbol: Expr) -> list[ProofTerm]:
-        """Return the proof terms of the inner function ``symbol`` of ``outer``, multiplied by the absolute value of
-        ``slope``, the derivative of ``outer`` with respect to ``symbol`` (chain rule).
+        """Return the proof terms that the inner expression f = ``outer.inner[symbol]`` contributes by the chain rule:
+        those of the convexity of f, or of its concavity if ``slope`` is negative, times ``abs(slope)``. ``slope`` is
+        the derivative of the function of ``outer`` with respect to ``symbol``.
 
-        For a negative slope they are the terms for the opposite curvature; for a slope of 0 there are none.
+        For a slope of 0 there are none.
         """
         node, sign = outer.inner[symbol], self.signs.of(slope)
         if sign == "0":
@@ -344,8 +345,8 @@ class ConvexityRules:
         return bound_of_sum(self.signs, node, symbol, summand)
 
     def _depends_on_one_inverse(self, node: Expr) -> bool:
-        """Whether the variables occur in the sum ``node`` only inside of ``inv(M)``, for one symmetric matrix M that is
-        affine in them.
+        """Return whether the variables occur in the sum ``node`` only inside of ``inv(M)``, for one symmetric matrix M
+        that is affine in them.
         """
         nodes = nodes_in([node], self.variables.arguments)
         read = [a for a in nodes if not self.variables.arguments(a) and self.variables.degree(a)]
@@ -446,7 +447,9 @@ class CauchySchwarzBound(NamedTuple):
 
 
 def decompose_univariate(variables: Variables, body: Expr) -> Decomposition | None:
-    """Return ``body`` as a function of one affine or other scalar; None if it depends on several."""
+    """Return ``body`` as a function of exactly one symbol, such as ``exp(t)`` for ``exp(2*x + y)``; None if that is
+    impossible. The symbol stands for an affine expression, or for one that is not decomposed further.
+    """
     opaque = [a for a in body.args if variables.degree(a) == 2] if body.func in SMOOTH else []
     decompositions = (
         variables.decompose(body),

@@ -119,7 +119,7 @@ def _expressions_or_none(work: Differentiation, nodes: list[Node]) -> list[Any]:
 
 
 def _is_infinite_on_a_diagonal(definition: Any) -> bool:
-    """Whether `definition` divides by 0 where two of its indices are equal, as ``1/(x[i] - x[j])`` does."""
+    """Return whether `definition` divides by 0 where two of its indices are equal, as ``1/(x[i] - x[j])`` does."""
     graph = Graph()
     root = Reader(graph).read(in_full(definition))
     variables = [graph.fresh(f"i{n}") for n in range(len(root.shape))]
@@ -143,9 +143,12 @@ def _pullbacks_where_nonzero(
     value = work.reader.read(cotangent.definition)
 
     def entry(variables: Sequence[int]) -> Node:
-        """Return the entry of the named cotangent at the indices `variables`: a read of its name, under the guards
-        outside of which it is 0, if there are any. If its conditions cannot be written as guards, return the formula of
-        the entry instead.
+        """Return the entry of the named cotangent at the indices `variables`: a read of its name, under the guards or
+        selects outside of which it is 0. If there are too many of these, return the read alone; if they cannot be
+        written around the name, return the formula of the entry.
+
+        Too many are more than `MAX_CONDITIONS_AROUND` guards, unless the derivative is infinite where two indices are
+        equal.
         """
         index = [Affine.variable(v) for v in variables]
         found, name = written_out(graph, value, index), graph.read(named, index) if index else named
@@ -192,12 +195,12 @@ def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | Non
 
 
 def _are_disjoint(guards: Sequence[Node]) -> bool:
-    """Whether no two of `guards` can hold at once."""
+    """Return whether no two of `guards` can hold at once."""
     return all(is_empty((*one.data, *other.data)) for one, other in combinations(guards, 2))
 
 
 def _is_zero(graph: Graph, node: Node) -> bool:
-    """Whether the result `node` is 0 at all entries."""
+    """Return whether the result `node` is 0 at all entries."""
     return graph.is_zero(node.args[0] if node.op == "comprehension" else node)
 
 

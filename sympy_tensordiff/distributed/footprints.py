@@ -337,11 +337,11 @@ def read_ranges(read: GuardedExpression, facts: Rows, outer: Sequence[Expr]) -> 
 
 def range_nest(target: str, rows: Sequence[Constraint], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
     """Return the range of the variable ``target`` over all values of the variables ``loops`` that satisfy ``rows`` and
-    ``facts``, as a tuple of one `Bounds`; () if there are no bounds.
+    ``facts``, as a tuple that begins with its `Bounds`; () if there are no bounds.
 
-    If the projection is rational only, so that integers need not attain the bounds, the tuple continues with the bounds
-    of the other variables, as inner loops. Congruences and floors that no loop bound expresses are left out, which only
-    enlarges the range.
+    The tuple ends there unless the projection is rational only, so that integers need not attain the bounds: then those
+    of the other variables follow, as inner loops. Congruences and floors that no loop bound expresses are left out,
+    which only enlarges the range.
     """
     for own in (rows, [row for row in rows if row.kind != "mod" and not row.form.hidden()]):
         connected, before = {target}, set[str]()

@@ -195,8 +195,8 @@ def _in_notebook(results: Sequence[Any]) -> str:
 
 
 def _in_lines(expr: Any) -> list[tuple[Any, Any]] | None:
-    """Return a long `expr` split by common subexpressions, as lines ``(symbol, common subexpression)``, followed by the
-    line ``(None, expr in terms of the symbols)``; None if it has none.
+    """Return `expr` split by common subexpressions, as lines ``(symbol, common subexpression)``, followed by the line
+    ``(None, expr in terms of the symbols)``; None if there are none, or `cse` does not support `expr`.
     """
     try:
         found, (reduced,) = cse(expr)

@@ -146,7 +146,7 @@ class Layout:
         self._align_nodes()
 
     def _add_bends(self, node: int, child: int) -> list[int]:
-        """Create the bends of the edge from ``node`` to ``child``, one in each layer between them, and return them;
+        """Lead the edge from ``node`` to ``child`` through new bends, one in each layer between them, and return these;
         raise `UnsupportedError` beyond `MAX_POINTS`.
         """
         bends = []

@@ -224,8 +224,10 @@ class _CostCounter:
         remaining: Sequence[Variable],
     ) -> Interval | None:
         """Return the range ``(least, greatest)`` of the index `variable`, as polynomials in the sizes, by the
-        constraints ``rows`` and the ranges ``known`` of other indices; None if it is unbounded. Constraints with
-        indices in ``remaining``, whose ranges are not known yet, are not used.
+        constraints ``rows`` and the ranges ``known`` of other indices; ``(1, 1)``, which stands for a single value, if
+        an equation fixes it; None if it is unbounded.
+
+        Constraints with indices in ``remaining``, whose ranges are not known yet, are not used.
         """
         unknown = frozenset(remaining) - {variable}
         usable = [row for row in rows if row.form.coefficient(variable) and row.form.atoms().isdisjoint(unknown)]
@@ -240,7 +242,7 @@ class _CostCounter:
 
 
 def _is_cofactor_tangent(node: Node) -> bool:
-    """Whether `node` is a contraction of second-order cofactors with a single matrix, without other operands."""
+    """Return whether `node` is a contraction of second-order cofactors with a single matrix, without other operands."""
     if node.op != "ein":
         return False
     operands = list(zip(node.args, node.data.inputs, strict=True))

@@ -210,7 +210,8 @@ class _SideJoiner:
 
     def coalesce_conditions(self, one: PuncturedSum, other: PuncturedSum) -> PuncturedSum | None:
         """Merge two terms that differ only in a condition ``form > 0`` and ``form < 0`` of their summands, as in
-        ``Sum_i [y[i] < p]*f(i) + Sum_i [y[i] > p]*f(i)``; None for others.
+        ``Sum_i [y[i] < p]*f(i) + Sum_i [y[i] > p]*f(i)``, into one with ``form != 0``. None if they differ in more, or
+        if the form is a single entry, perhaps plus a number.
         """
         own = [row for row in one.conditions if row not in other.conditions]
         others = [row for row in other.conditions if row not in one.conditions]

@@ -157,7 +157,8 @@ class Applications(ABC):
 
     def _read_derivative(self, expr: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a derivative that SymPy leaves unevaluated, such as the derivative of an undefined
-        function. Raise `UnsupportedError` unless it is the derivative of one function with respect to its arguments.
+        function. Raise `UnsupportedError` unless it is the derivative of one function by its arguments, none of them an
+        integer, and SymPy has no formula for it.
         """
         known = orders_of(expr)
         derivative = None if known is None else Partial(*known)

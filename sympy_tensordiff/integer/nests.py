@@ -115,7 +115,7 @@ def bounds(
         system = system if linear(system) else system_without_quotients(system, variable, known)
         levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
-            system = _project_out(system, variable, variables[: -len(levels)], known, multiples=multiples)
+            system = _project_out(system, variable, variables[: -len(levels)], known, symbolic_coefficients=multiples)
     nest: list[Bounds] = []
     for variable, level in zip(variables, reversed(levels), strict=True):
         # The only bound of its side is needed: no other row contains the variable.
@@ -218,18 +218,18 @@ def _project_out(
     outer: Sequence[Variable],
     known: Sequence[Constraint],
     *,
-    multiples: bool,
+    symbolic_coefficients: bool,
 ) -> tuple[Constraint, ...]:
-    """Eliminate ``variable`` from the constraints ``system``: return the constraints on the variables ``outer`` that
-    follow, without redundant ones. They tighten the outer loops.
+    """Eliminate ``variable`` from the constraints ``system``: return constraints on the variables ``outer`` that follow
+    from these and from ``known``, without redundant ones. With ``symbolic_coefficients``, rows in which a symbol
+    multiplies ``variable``, as in ``M*i <= r``, are used, too.
 
-    ``known`` are constraints that hold already. With `multiples`, rows in which a symbol multiplies the variable are
-    used, too.
+    ``known`` are constraints that hold already.
 
     The result only tightens the loops over ``outer``: rows that no bound of theirs expresses are relaxed over the
     rationals, and rows with tensor entries that the innermost of their variables selects are left out.
     """
-    products = bounds_by_multiples(system, variable, outer, known) if multiples else ()
+    products = bounds_by_multiples(system, variable, outer, known) if symbolic_coefficients else ()
     result = eliminate((*_with_affine_occurrences(system, variable), *products), variable)
     if result is None:
         return (FALSE,)

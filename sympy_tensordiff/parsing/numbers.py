@@ -100,7 +100,9 @@ _FLOAT_OPERATIONS: dict[Any, Callable[..., float]] = {
 
 
 class NumberChecks:
-    """Checks of the numbers in the scalars of one parsed text; each node is examined once."""
+    """Checks that the numbers in the scalars of one parsed text are finite, real, in the range of a double and not too
+    long. Each node is examined once.
+    """
 
     def __init__(self) -> None:
         self.facts: dict[Any, NumberFacts] = {}

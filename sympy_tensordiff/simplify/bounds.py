@@ -381,8 +381,8 @@ def _nested(
 
 
 def _joined_with_inner_sums(graph: Graph, variables: Sequence[int], rows: Rows, body: Node) -> Node | None:
-    """Return the sum of `body` over `variables` in the range `rows` as one sum with those inside of it: ``Sum_j
-    c[j]*Sum_i f(i, j)`` as ``Sum_(i, j) c[j]*f(i, j)``. None if a term has no sum.
+    """Return the sum of `body` over `variables` in the range `rows`, with the inner sum of each term joined to it, one
+    sum per term: ``Sum_(i, j) c[j]*f(i, j)`` for ``Sum_j c[j]*Sum_i f(i, j)``. None if a term has no inner sum.
     """
     opened = [_opened_sum(graph, term) for term in (body.args if body.op == "add" else (body,))]
     found = [one for one in opened if one is not None]

@@ -83,6 +83,7 @@ from sympy_tensordiff.simplify.growing_functions import (
     integral_of_erfc,
     is_call,
     with_bounded_quotients,
+    with_relative_slope,
     with_scaled_bessel,
     with_scaled_erfc,
     with_slopes,
@@ -281,12 +282,15 @@ class _Rewriter:
         """Return `node` with reads of stored arrays replaced by the formulas of their entries, so that rules can see
         inside.
 
-        Reads below more than `depth` operations stay; formulas are opened within formulas up to `reads` times.
+        Reads below more than `depth` operations stay; formulas are opened within formulas up to `reads` times, and
+        constants such as ``sqrt(2)`` once more.
         """
         if self.is_read(node):
             table = self.entries[node.args[0]]
             entry = self.graph.entry(table, node.data) if table.op == "comprehension" else table
-            return entry if reads == 1 else self.with_entries(entry, depth, reads - 1)
+            if reads == 0:
+                return entry if _is_constant(entry) else node
+            return self.with_entries(entry, depth, reads - 1)
         if depth == 0 or node.op not in ("add", "mul", "pow", "call"):
             return node
         args = [
@@ -815,8 +819,8 @@ class _Rewriter:
         return None if found is None else graph.scale(factor, found)
 
     def arccosine(self, node: Node) -> Node:
-        """Return the arccosine `node`, ``acos(1 - u)``, as ``2*asin(sqrt(u/2))`` where u is small; another arccosine
-        unchanged.
+        """Return the arccosine `node`, ``acos(1 - u)``, as a select: ``2*asin(sqrt(u/2))`` where ``u < 1``, else
+        `node`. Another arccosine is unchanged.
         """
         graph, (argument,) = self.graph, node.args
         if argument.op != "add" or graph.one not in argument.args:
@@ -854,6 +858,7 @@ _PRODUCTS = {
     "u**2/(k + u**2)": with_large_squares,
     "exp(u**2)*erfc(u)": with_scaled_erfc,
     "besseli(m, u)/besseli(n, u)": with_scaled_bessel,
+    "erfcx_slope(u)/erfcx(u)": with_relative_slope,
     "exp(u)/expm1(u)": with_bounded_quotients,
     "exp(u)/(c + b*expm1(u))": with_bounded_growth,
 }
@@ -889,7 +894,7 @@ def body_of(table: Node) -> Node:
     return table.args[0] if table.op == "comprehension" else table
 
 
-_IN_PRODUCTS = frozenset({sympy.erfc, sympy.besseli, expm1, sympy.sinh, sympy.log, log1p})
+_IN_PRODUCTS = frozenset({sympy.erfc, erfcx, sympy.besseli, expm1, sympy.sinh, sympy.log, log1p})
 """Functions that occur in each product with a rule, if it has no addition with a number."""
 
 
@@ -905,6 +910,13 @@ def _functions_of_factors(graph: Graph, addition: Node) -> set[Any]:
 def _has_number(addition: Node) -> bool:
     """Return whether a term of the addition is a number."""
     return any(arg.op == "const" for arg in addition.args)
+
+
+def _is_constant(node: Node) -> bool:
+    """Return whether `node` is a number, or a sum, product or power of numbers, such as ``2/sqrt(pi)``."""
+    if node.op == "scalar":
+        return bool(node.data.is_number)
+    return node.op == "const" or (node.op in ("add", "mul", "pow") and all(map(_is_constant, node.args)))
 
 
 def _is_guarded(node: Node) -> bool:
@@ -964,7 +976,7 @@ def _calls(node: Node) -> int:
 
 
 def _is_of_indices(node: Node) -> bool:
-    """Whether `node` is made of indices and numbers only, so that it is computed in integers."""
+    """Return whether `node` is made of indices and numbers only, so that it is computed in integers."""
     return all(part.op in ("const", "index", "add", "mul") for part in reachable(node))
 
 

@@ -115,10 +115,9 @@ def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
 def _shapes_of_tested(
     graph: Graph, rows: Sequence[Constraint], tests: Sequence[Constraint], variables: Sequence[int]
 ) -> list[Constraint]:
-    """Return bounds ``i >= 0`` and ``n - 1 - i >= 0`` on the summed `variables` that keep the reads ``p[i]`` of integer
-    tensors in the constraints `rows` in bounds. Bounds that `rows` without `tests` imply are left out.
-
-    These are constraints in `rows` that are not in `tests` and bound the variable from the same side.
+    """Return the bounds, such as ``i >= 0`` and ``n - 1 - i >= 0``, that keep the reads ``p[i]`` of integer tensors in
+    the constraints `rows` in bounds, for each side on which no row bounds the index, one of the summed `variables`.
+    Rows in `tests`, which become guards in the loop body, do not count as bounds.
     """
     bounds = [row for row in rows if row not in tests]
     found = []
@@ -167,8 +166,8 @@ SPLIT_LIMIT = 2
 
 
 def has_constraint_on(node: Node, variables: frozenset[int]) -> bool:
-    """Whether `node` is a guard or sum with a constraint on `variables`: an equation or inequality in a guard, also in
-    a nested one, or an equation in the range of a sum.
+    """Return whether `node` is a guard or sum with a constraint on `variables`: an equation or inequality in a guard,
+    also in a nested one, or an equation in the range of a sum.
     """
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
     if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):

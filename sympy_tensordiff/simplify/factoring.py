@@ -198,7 +198,7 @@ def _replace_uses(uses: Uses, old: Node, new: Node) -> None:
 
 
 def is_repeated(node: Node) -> bool:
-    """Whether `node` is a tensor repeated along a new axis, as ``v[:, None]``, which needs no storage."""
+    """Return whether `node` is a tensor repeated along a new axis, as ``v[:, None]``, which needs no storage."""
     return bool(node.args) and is_view(node) and len(node.data.output) > len(node.args[0].shape)
 
 
@@ -373,10 +373,11 @@ class _Sum:
         return product if self._is_better(product, where, most, scalar=not candidate.roles) else None
 
     def _cofactor_of(self, candidate: CommonFactor, term: ContractionParts, place: int, exponent: Number) -> Node:
-        """Return the product of all factors of `term` except the common factor at position `place`, as a tensor with
-        the axes ``candidate.others``, so that it can be added to those of other terms.
+        """Return the cofactor of the common factor at position `place` of `term`: the product of the other factors, and
+        of the power that the factor has beyond `exponent`, such as ``1/s**2`` for ``1/s**3`` and -1.
 
-        If the common factor has a higher exponent in `term` than `exponent`, the rest of the power remains.
+        So that the cofactors of several terms can be added, it has the axes ``candidate.others``, or none if it is
+        constant along them; that of a scalar factor has the axes of `term`.
         """
         node, labels = term.parts[place]
         parts = [part for n, part in enumerate(term.parts) if n != place]

@@ -21,6 +21,7 @@ For entries, which are real numbers::
     cosh(u)/sinh(u)**n              1/tanh(u)/sinh(u)**(n - 1)
     exp(u**2)*erfc(u)               erfcx(u), also exp(-u**2)/erfc(u) and other powers
     2*u*erfcx(u) - 2/sqrt(pi)       by a polynomial for large u: it is the derivative of erfcx
+    erfcx_slope(u)/erfcx(u)         2*u - 2/(sqrt(pi)*erfcx(u)) where u < 0
     u*erfc(u) - exp(-u**2)/sqrt(pi) exp(-u**2)/2 times the same             where u > 1/2
 
 Source: *NIST Digital Library of Mathematical Functions*, sections 7.12 and 10.25.
@@ -356,8 +357,7 @@ def with_slopes(graph: Graph, total: Node) -> Node:
     """Return the sum ``total`` with ``2*c*u*erfcx(u)**p - 2*c*erfcx(u)**(p - 1)/sqrt(pi)``, whose terms nearly cancel,
     replaced by one term with the function `erfcx_slope`; another sum unchanged.
 
-    With a negative power of ``erfcx(u)`` the slope is divided by ``erfcx(u)``: for negative ``u``, where both overflow
-    and the terms have one sign, ``2*u - 2/(sqrt(pi)*erfcx(u))`` is computed.
+    Beside a negative power of ``erfcx(u)`` the slope has the form of `with_relative_slope`.
     """
     if total.op != "add":
         return total
@@ -371,17 +371,30 @@ def with_slopes(graph: Graph, total: Node) -> Node:
                 c = graph.scale(-_HALF, graph.mul((other, unit)))
                 term = graph.mul((graph.scale(2, c), base.args[0], less, base))
                 if term is not other and term in total.args:
-                    slope = graph.call(erfcx_slope, base.args)
-                    if less.op == "pow" and less.args[1].data < 0:
-                        is_negative = graph.compare("lt", base.args[0], graph.zero)
-                        second = graph.pow(graph.mul((root_of_pi, base)), graph.const(-1))
-                        direct = graph.scale(2, graph.add((base.args[0], graph.neg(second))))
-                        slope = graph.mul((slope, graph.pow(base, graph.const(-1))))
-                        less, slope = graph.mul((less, base)), graph.select(is_negative, direct, slope)
-                    joined = graph.mul((c, less, slope))
+                    joined = with_relative_slope(graph, graph.mul((c, less, graph.call(erfcx_slope, base.args))))
                     rest = [arg for arg in total.args if arg is not term and arg is not other]
                     return graph.add((*rest, joined))
     return total
+
+
+def with_relative_slope(graph: Graph, product: Node) -> Node:
+    """Return a product with ``erfcx_slope(u)/erfcx(u)``, in which this quotient is ``2*u - 2/(sqrt(pi)*erfcx(u))`` for
+    negative ``u``, where function and slope overflow; another product unchanged.
+    """
+    for slope in product.args:
+        if not is_call(slope, erfcx_slope):
+            continue
+        base = graph.call(erfcx, slope.args)
+        divisor = next((arg for arg in product.args if arg.op == "pow" and arg.args[0] is base), None)
+        if divisor is None or divisor.args[1].op != "const" or divisor.args[1].data > -1:
+            continue
+        inverse, u = graph.pow(base, graph.const(-1)), base.args[0]
+        root_of_pi = graph.pow(graph.scalar(sympy.pi), graph.const(_HALF))
+        second = graph.mul((inverse, graph.pow(root_of_pi, graph.const(-1))))
+        direct = graph.scale(2, graph.add((u, graph.neg(second))))
+        quotient = graph.select(graph.compare("lt", u, graph.zero), direct, graph.mul((slope, inverse)))
+        return graph.mul((*(arg for arg in product.args if arg is not slope), base, quotient))
+    return product
 
 
 def _base_of(factor: Node) -> Node:

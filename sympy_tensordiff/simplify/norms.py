@@ -24,6 +24,9 @@ import sympy
 from sympy_tensordiff.graph.interning import breadth_first, outside_of_binders
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.simplify.facts import positive_sizes
+from sympy_tensordiff.simplify.node_properties import is_power_of_positive_index
 
 _MARGIN = Fraction(1, 2**80)
 """A sum of squares whose product with this is 0 may have lost digits to underflow: its terms are too small."""
@@ -45,7 +48,7 @@ def with_scaled_norms(
     `roots` are numbers and comprehensions. `stored` returns the array from which norms are read, given an array of
     sums of squares and the entries of the norms.
     """
-    norms = _Norms(graph, arrays, stored)
+    norms = _Norms(graph, arrays, stored, positive_sizes(graph, [*roots, *arrays, *arrays.values()]))
     for part in reachable(*roots):
         if is_root(part):
             for factor in graph.factors(part.args[0]):
@@ -58,8 +61,11 @@ class _Norms:
     remembers the norm of each sum of squares.
     """
 
-    def __init__(self, graph: Graph, arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node]) -> None:
+    def __init__(
+        self, graph: Graph, arrays: Mapping[Node, Node], stored: Callable[[Node, Node], Node], facts: Rows
+    ) -> None:
         self.graph = graph
+        self.facts = facts
         self.arrays = arrays
         self.stored = stored
         self.norms: dict[Node, Node | None] = {}
@@ -127,7 +133,7 @@ class _Norms:
         ``sum(x**2)/n``; None for other products.
         """
         graph = self.graph
-        others = [factor for factor in product.args if not _is_positive(factor)]
+        others = [factor for factor in product.args if not self.is_positive(factor)]
         norm = self.norm(others[0]) if len(others) == 1 and others[0].op in ("read", "sum") else None
         if norm is None:
             return None
@@ -136,6 +142,13 @@ class _Norms:
         if norm.op == "read" and not norm.shape and not norm.args[0].shape:
             return graph.read(self.stored(others[0].args[0], graph.mul((root, norm))), ())
         return graph.mul((root, norm))
+
+    def is_positive(self, factor: Node) -> bool:
+        """Return whether `factor` is a positive number, a size that is positive for every call, or a constant power of
+        one of these.
+        """
+        base = factor.args[0] if factor.op == "pow" and factor.args[1].op == "const" else factor
+        return base.data > 0 if base.op == "const" else is_power_of_positive_index(factor, self.facts)
 
     def define_norms_of(self, base: Node) -> None:
         """If `base` is an entry of a stored array of sums of squares, define an array of the square roots of its
@@ -198,15 +211,6 @@ class _Norms:
             (graph.compare("lt", graph.zero, graph.scale(_MARGIN, base)), graph.compare("lt", base, infinity)),
         )
         return graph.select(is_safe, graph.pow(base, half), graph.select(has_inverse, scaled, largest))
-
-
-def _is_positive(node: Node) -> bool:
-    """Return whether `node` is certainly positive: a positive number, an index form of sizes, or a power of one of
-    these.
-    """
-    if node.op == "pow" and node.args[1].op == "const":
-        node = node.args[0]
-    return node.data > 0 if node.op == "const" else node.op == "index" and not node.data.constant
 
 
 def is_root(node: Node) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
+from operator import and_
 from typing import NamedTuple
 
 import sympy
@@ -273,8 +275,9 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
     leaves = _leaves(graph, node) if node.shape else []
     if len(leaves) < 2:
         return None
-    common = [factor for factor in _factors(graph, leaves[0]) if factor.op != "const" and _is_finite(factor)]
-    common = [factor for factor in common if all(factor in _factors(graph, leaf) for leaf in leaves)]
+    factors = {leaf: Counter(_factors(graph, leaf)) for leaf in leaves}
+    common = reduce(and_, factors.values())  # each as often as in every value: r of r**2 and r
+    common = Counter({f: count for f, count in common.items() if f.op != "const" and _is_finite(f)})
 
     def rest(part: Node) -> Node:
         """Return `part`, a select or a value of one, without the factors in ``common``, which all its values have: ``a
@@ -282,11 +285,11 @@ def _before_choice(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
         The enclosing function multiplies the result by ``common``.
         """
-        if part is node or (graph.is_choice(part) and part not in leaves):
+        if part is node or (graph.is_choice(part) and part not in factors):
             return graph.select(part.args[0], *map(rest, part.args[1:]))
-        return graph.mul([f for f in _factors(graph, part) if f not in common]) if part in leaves else part
+        return graph.mul([*(factors[part] - common).elements()]) if part in factors else part
 
-    return graph.mul([*common, rest(node)]) if common else None
+    return graph.mul([*common.elements(), rest(node)]) if common else None
 
 
 def _leaves(graph: Graph, choice: Node) -> list[Node]:

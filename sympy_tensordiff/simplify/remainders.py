@@ -106,8 +106,8 @@ def _system(
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
 
     def with_equation(form: Affine) -> Affine:
-        """Return `form` with the variable ``v`` eliminated by ``equation == 0``; `form` itself if its coefficient of
-        ``v`` is not a multiple of ``c``, the coefficient in the equation.
+        """Return `form` with ``v`` eliminated by subtracting a multiple of ``equation``; `form` itself if its
+        coefficient of ``v`` is not a multiple of ``c``, the one in the equation.
         """
         factor, left = divmod(form.coefficient(v), c)
         return form if left else form - factor * equation
@@ -140,7 +140,7 @@ def _without(row: Constraint, v: int, equation: Affine, value: Substitution) -> 
 
 
 def _is_remainder(v: int, modulus: int, known: Rows) -> bool:
-    """Whether `known` implies ``0 <= v < modulus``."""
+    """Return whether `known` implies ``0 <= v < modulus``."""
     form = Affine.variable(v)
     return all(is_empty((Constraint("ge", outside),), known) for outside in (-form - 1, form - modulus))
 

@@ -134,8 +134,8 @@ class Variable(NamedTuple):
 
     @property
     def is_far_out(self) -> bool:
-        """Whether this variable is ``u = 1/lead`` for an expression ``lead``: series in powers of ``u`` then hold for
-        large values of ``lead``, not for small ones.
+        """Return whether this variable is ``u = 1/lead`` for an expression ``lead``: series in powers of ``u`` then
+        hold for large values of ``lead``, not for small ones.
         """
         return self.side is not None
 
@@ -234,7 +234,7 @@ def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
 
 
 def _may_cancel(node: Node) -> bool:
-    """Whether `node` is a scalar sum, product or logarithm, in which terms may cancel."""
+    """Return whether `node` is a scalar sum, product or logarithm, in which terms may cancel."""
     is_logarithm = node.op == "call" and node.data is sympy.log
     return not node.shape and (node.op in ("add", "mul") or is_logarithm)
 
@@ -476,7 +476,7 @@ def _multiplied_out(graph: Graph, terms: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def _is_quotient(node: Node) -> bool:
-    """Whether `node` is a power with a negative exponent, or a product with such a power as a factor."""
+    """Return whether `node` is a power with a negative exponent, or a product with such a power as a factor."""
     parts = node.args if node.op == "mul" else (node,)
     return any(part.op == "pow" and part.args[1].op == "const" and part.args[1].data < 0 for part in parts)
 
@@ -772,7 +772,7 @@ def _constants(entry: Node) -> list[Node]:
 
 
 def is_arithmetic(entry: Node) -> bool:
-    """Whether `entry` is made of numbers, reads and scalars by arithmetic and functions, and is not too large."""
+    """Return whether `entry` is made of numbers, reads and scalars by arithmetic and functions, and not too large."""
     parts = list(islice(breadth_first(entry, lambda part: part.args), MAX_NODES))
     return len(parts) < MAX_NODES and all(
         part.op in _ARITHMETIC or not part.args or part.op == "read" for part in parts
@@ -800,8 +800,11 @@ def _variables(graph: Graph, parts: ArithmeticSubexpressions, node: Node) -> lis
 
 
 def _variables_of(graph: Graph, node: Node) -> Iterator[Variable]:
-    """Yield variables ``u`` in which a function of `node` could be expanded as a power series: `node` itself, or its
-    base if it is a power. For a product of powers, the common exponent is taken out: ``x/y`` for ``x**2/y**2``.
+    """Yield variables ``u`` in which a function of `node` could be expanded as a power series: `node` itself, the base
+    of a power, or ``x/y`` for ``x**2/y**2``, once with each base as ``lead``.
+
+    There are none for a constant, a power with another exponent than an integer or 1/2, or a product with exponents
+    that are not integers.
     """
     if node.op == "const":
         return

@@ -74,4 +74,6 @@ def _digest(array: Any) -> tuple[Any, ...]:
 
 
 def _do_nothing(*_: Any) -> None:
-    """Do nothing. It is passed to `remember` in place of the function that computes the results."""
+    """Do nothing, where `remember` takes the function that computes the results of a call: the arguments are only
+    checked.
+    """

@@ -54,7 +54,9 @@ class _NotApplicable(Exception):
 
 @contextmanager
 def convert_singular_errors() -> Iterator[None]:
-    """Return a context manager that converts singular-matrix errors of NumPy and SciPy to `SingularMatrixError`."""
+    """Return a context manager that raises `SingularMatrixError` in place of NumPy's and SciPy's `LinAlgError`, and of
+    any `RuntimeError`, which SciPy's `splu` raises for a singular matrix.
+    """
     try:
         yield
     except (np.linalg.LinAlgError, RuntimeError):

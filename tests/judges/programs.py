@@ -12,7 +12,7 @@ from cost_judge.judge import TOLERANCE, arguments, derivatives, wrong_values
 
 import sympy_tensordiff as td
 
-from .array_programs import TD, XP, Program, random_program
+from .array_programs import NP, TD, XP, Program, random_program
 from .report import WrongAnswerError
 
 SHARE_OF_NETWORKS = 64
@@ -45,9 +45,10 @@ def judge_arrays(seed: int) -> Counter[str]:
     tangent = np.random.default_rng(seed).standard_normal(program.arrays[program.wrt].shape)
     backend = "llvm" if seed % SHARE_OF_COMPILED == 1 else "numpy"
     ours = results(program, tangent, backend)
-    breach = difference(ours, results_of_jax(program, tangent, is_compiled=True))
+    largest = max(float(np.abs(value).max(initial=0)) for value in program.values(NP, program.arrays))
+    breach = difference(ours, results_of_jax(program, tangent, is_compiled=True), largest)
     if breach:  # XLA computes fused values twice, with two roundings: a value may differ from its own maximum
-        breach = difference(ours, results_of_jax(program, tangent))
+        breach = difference(ours, results_of_jax(program, tangent), largest)
     if breach:
         raise WrongAnswerError(f"{breach} ({backend}): {program.text()}")
     found = Counter(f"arrays, {name}: equal" for name in ours)
@@ -67,9 +68,12 @@ def results(program: Program, tangent: Any, backend: str) -> dict[str, Any]:
     return dict(zip(("function", "gradient", "hvp"), map(np.asarray, found), strict=True))
 
 
-def difference(ours: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Return a text about the first result that differs, or an empty text."""
-    unit = max(abs(float(expected["function"])), 1e-6)
+def difference(ours: dict[str, Any], expected: dict[str, Any], largest: float) -> str:
+    """Return a text about the first result that differs, or an empty text; `largest` is the largest value of a step.
+
+    A function whose value is zero by cancellation, such as the sum of centred values, has the rounding of its steps.
+    """
+    unit = max(abs(float(expected["function"])), 1e-3 * largest, 1e-6)
     for name, wanted in expected.items():
         scale = max(float(np.abs(wanted).max(initial=0)), 1e-3 * unit)
         error = float(np.abs(ours[name] - wanted).max(initial=0)) if ours[name].shape == wanted.shape else np.inf

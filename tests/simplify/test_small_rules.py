@@ -71,3 +71,17 @@ def test_divisors_leave_sums_that_a_growing_function_multiplies(name):
     value = td.lambdify([x], td.TensorComprehension(formula.subs({s: x[i], t: 0.7}), (i, n)), "numpy")
     wanted = [float(formula.subs({s: 2, t: 0.7})), float(limit.subs({s: 800, t: 0.7}))]
     np.testing.assert_allclose(value(np.array([2.0, 800.0])), wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_factors_before_a_choice_are_those_of_every_branch(power):
+    """``s*s`` in one branch and ``s`` in the other have ``s`` in common, not ``s*s``."""
+    n = td.indices("n")
+    x, t, s = td.TensorSymbol("x", n), td.TensorSymbol("t", n), td.TensorSymbol("s", ())
+    u = s * x
+    function = td.where(td.greater(x, 0.2), u ** (power + 1), -3 * u**power)
+    at, along, number = np.array([0.5, -0.7, 1.1]), np.array([1.0, 2.0, -1.5]), 0.6
+    found = td.lambdify([x, t, s], td.jvp(function, x, t), "numpy")(at, along, number)
+    v = number * at
+    wanted = number * along * np.where(at > 0.2, (power + 1) * v**power, -3 * power * v ** (power - 1))
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)

@@ -619,7 +619,9 @@ class VectorPrinter(ScalarPrinter):
         return super()._product(node)
 
     def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
-        """Return the text of a comparison and its precedence; integers are compared without a difference of arrays."""
+        """Return the text of a comparison and its precedence. In array libraries, the terms of ``==`` and ``!=``
+        between integers are moved to the side where they are positive, so that no arrays are subtracted.
+        """
         a, b = integer_form(left), integer_form(right)
         if function not in ("eq", "ne") or a is None or b is None or not self.dialect.is_pure:
             return super()._comparison(function, left, right)

@@ -483,8 +483,8 @@ class CFile:
         return f"least_of({array}, {count})", f"greatest_of({array}, {count})"
 
     def search_refusals(self, search: CFile, forms: CForms) -> Iterator[Refusal]:
-        """Yield the checks, each a `Refusal`, that refuse a call if an entry of an integer array is out of bounds as an
-        index. ``search`` is the C file of the functions that search for such entries.
+        """Yield the declarations and checks, each a `Refusal`, that refuse a call if an entry of an integer array is
+        out of bounds as an index. ``search`` is the C file of the functions that search for such entries.
 
         ``forms`` prints conditions.
 

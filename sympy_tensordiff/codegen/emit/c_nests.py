@@ -265,8 +265,9 @@ class CPrinter(CForms, NestPrinter):
         return {name for names in inside for name in names}
 
     def may_run_in_parallel(self, loop: Loop, path: StatementPath) -> bool:
-        """Return whether no iteration of ``loop``, an outermost loop, writes what another iteration reads or writes.
-        ``path`` is its position in the kernel.
+        """Return whether the iterations of ``loop``, an outermost loop, are certainly independent: they assign no outer
+        scalar, and access each outer array that they write only at entries whose first index is the loop variable.
+        ``path`` is the loop's position in the kernel.
         """
         own = self.declared_in(path)
         written: set[str] = set()

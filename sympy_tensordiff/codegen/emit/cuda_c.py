@@ -492,8 +492,9 @@ class CudaFile(CFile):
     # ------------------------------------------------------------------------ checks of data
 
     def asymmetry_refusals(self, array: str, length: str) -> Iterator[Refusal]:
-        """Yield the `Refusal` of a call if the matrix ``array``, declared symmetric, is not symmetric, and before it
-        the lines that test this on the device. ``length`` is the number of rows.
+        """Yield the `Refusal` items that refuse a call if the matrix ``array``, declared symmetric, is not: the
+        declaration of a flag, the device test that sets it, and the refusal if it is set. ``length`` is the number of
+        rows.
         """
         found = self.names.fresh(f"{array}_asymmetry")
         yield Refusal(f"{INDENT}int64_t {found};", 0)

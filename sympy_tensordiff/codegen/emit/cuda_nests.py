@@ -139,7 +139,8 @@ class CudaPrinter(NestPrinter):
 
     def strided_index(self, array: str, index: Sequence[Affine]) -> str:
         """Return the text of the offset of the entry at ``index`` in ``array`` as a sum of variables times strides,
-        where strides are kernel parameters; "" if the offset has no such form, or no stride is a parameter.
+        with kernel parameters for strides and the constant term where useful; "" if the offset has no such form, or
+        none of them is a parameter.
         """
         shape = self.shapes[array]
         rest = sum((times(form, *shape[n:]) for n, form in enumerate(index, 1)), Affine())

@@ -56,12 +56,11 @@ class Module:
         self.declared: dict[str, str] = {}
         self._known: dict[str, str] = {}
 
-    def declare(self, name: str, result_type: str, argument_types: Sequence[str], attributes: str = "") -> str:
-        """Declare an external function, and return its symbol. ``result_type`` and ``argument_types`` are LLVM types as
-        text; ``attributes`` are appended.
+    def declare(self, name: str, result_type: str, argument_types: Sequence[str], attributes: str = "") -> None:
+        """Declare the external function ``name`` in the module. ``result_type`` and ``argument_types`` are LLVM types
+        as text; ``attributes`` are appended.
         """
         self.declared[name] = f"declare {result_type} @{name}({', '.join(argument_types)}){attributes}"
-        return name
 
     def define(self, name: str, text: str) -> str:
         """Add the function ``name`` with the LLVM ``text`` to the module, unless it has a function of this name; return

@@ -585,7 +585,8 @@ class Exponentials:
         """Return ``(greatest, factors)``: the greatest of the exponents `shifts`, and ``exp(shift - greatest)`` for
         each of them.
 
-        For 0 and one other exponent, one of the factors is 1, so that a single exponential is computed.
+        For 0 and one other exponent, one of the factors is 1, so that a single exponential is computed. In other cases,
+        unless one of `shifts` is the greatest everywhere, 0 replaces a greatest that is infinite.
         """
         graph = self.graph
         greatest = graph.call(sympy.Max, shifts)

@@ -98,8 +98,9 @@ def _without_zero_orders(orders: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Vectorised:
-    """A user's function for NumPy, which is called with arrays of equal shape. It raises `ArgumentError` if the
-    function fails or returns another shape.
+    """A user's function for NumPy, which is called with arrays that are broadcast to one shape. It raises
+    `ArgumentError` if the function fails or returns another shape, and `ArgumentTypeError` if the values are not real
+    numbers.
     """
 
     def __init__(self, external: External, function: Callable[..., Any]) -> None:

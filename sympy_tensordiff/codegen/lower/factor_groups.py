@@ -141,10 +141,9 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """Return a plan that computes the matrix product of ``first`` and ``second``, summed over the variables that
-        occur in none of ``others``; loops multiply by ``others`` and sum over the remaining variables.
-
-        None if no summed variable, or every one, is absent from ``others``.
+        """Return a plan that computes the matrix product of ``first`` and ``second``, summed over the variables absent
+        from ``others``; loops multiply by ``others`` and sum over the remaining variables. None if no summed variable,
+        or every one, is absent from ``others``.
         """
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
@@ -188,9 +187,9 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
 
 def merged(matrices: Sequence[Matrix], entries: Callable[[Matrix], int]) -> list[Matrix]:
     """Return `matrices` with each matrix whose labels all occur in another one merged into that one, by an entrywise
-    product. The function ``entries`` gives the number of entries of a matrix.
+    product. Of several others it is merged into the one with the fewest axes, or among these the fewest ``entries``.
 
-    Of several others it is merged into the one with the fewest `entries`, which may have to be copied for that.
+    The function ``entries`` gives the number of entries of a matrix, which may have to be copied for the product.
     """
     found: list[Matrix] = []
     for matrix in sorted(matrices, key=lambda m: -len(m.labels)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import lcm, nan, pi, prod, sqrt
@@ -11,6 +12,7 @@ import sympy
 from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.ir.scalars import External, Number, Operation, Scalar
+from sympy_tensordiff.codegen.ir.walk import rewrite_scalar
 from sympy_tensordiff.codegen.lower.bessel import has_polynomial
 from sympy_tensordiff.codegen.lower.special_functions import SPECIAL
 from sympy_tensordiff.functions.table import reciprocals, record_of
@@ -68,6 +70,14 @@ def _scaled_erfc(x: Scalar) -> Scalar:
     return Operation("mul", (*_exponentials_of_square(x, 1), Operation("erfc", (x,))))
 
 
+def _growing_erfc(x: Scalar) -> Scalar:
+    """Return a code expression for ``exp(x**2)*erfc(x)`` as `_scaled_erfc` does, also for negative x of any size, where
+    it is infinite: there, the second exponential alone would underflow.
+    """
+    bounded = Operation("max", (x, Number(-64)))
+    return Operation("mul", (*_exponentials_of_square(bounded, 1), Operation("erfc", (x,))))
+
+
 def _exponentials_of_square(x: Scalar, factor: int | Fraction) -> tuple[Scalar, Scalar]:
     """Return two code expressions whose product is ``exp(factor*x**2)``, without loss of digits:
     ``exp(factor*r**2)``, with r, x rounded down to a multiple of 1/64, and ``exp(factor*(x**2 - r**2))``.
@@ -89,7 +99,7 @@ def _erfcx(x: Scalar) -> Scalar:
         ratio = Operation("mul", (Number(Fraction(1 - 2 * k, 2)), inverse_square))
         series = Operation("add", (Number(1), Operation("mul", (ratio, series))))
     far = Operation("mul", (Number(1 / sqrt(pi)), Operation("pow", (x, Number(-1))), series))
-    return Operation("select", (Operation("lt", (x, Number(8))), _scaled_erfc(x), far))
+    return Operation("select", (Operation("lt", (x, Number(8))), _growing_erfc(x), far))
 
 
 _SLOPE_COEFFICIENTS = (
@@ -111,7 +121,7 @@ def _erfcx_slope(x: Scalar) -> Scalar:
     """Return a code expression for ``2*x*erfcx(x) - 2/sqrt(pi)``, the derivative of ``erfcx(x) = exp(x**2)*erfc(x)``.
     It is a polynomial where the two terms nearly cancel.
     """
-    near = Operation("add", (Operation("mul", (Number(2), x, _scaled_erfc(x))), Number(-2 / sqrt(pi))))
+    near = Operation("add", (Operation("mul", (Number(2), x, _growing_erfc(x))), Number(-2 / sqrt(pi))))
     place = Operation(
         "mul",
         (Operation("add", (x, Number(-4))), Operation("pow", (Operation("add", (x, Number(4))), Number(-1)))),
@@ -243,6 +253,19 @@ def is_spherical_bessel(node: Node) -> bool:
     return isinstance(order, int | Fraction) and order.denominator == 1 and order >= 0
 
 
+def _chosen(value: Scalar) -> Scalar:
+    """Return the branch that `value` chooses if it is a select whose test compares two numbers, as in the formula of
+    ``log_ndtr(0)``: the other branch may divide by 0, which Python refuses. Other values are unchanged.
+    """
+    if not isinstance(value, Operation) or value.function != "select" or not isinstance(value.arguments[0], Operation):
+        return value
+    test = value.arguments[0]
+    numbers = [side.value for side in test.arguments if isinstance(side, Number)]
+    if len(numbers) < 2 or test.function not in ("lt", "le", "eq", "ne"):
+        return value
+    return value.arguments[1 if getattr(operator, str(test.function))(*numbers) else 2]
+
+
 def external(node: Node) -> External:
     """Return the function that the call `node` needs from the user or SciPy: its name and the orders of its
     derivatives.
@@ -263,7 +286,8 @@ def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
         if is_spherical_bessel(node):
             return Operation("spherical_bessel", tuple(args))
         if node.data in FORMULAS:
-            return FORMULAS[node.data](*args)
+            formula = FORMULAS[node.data](*args)
+            return rewrite_scalar(formula, _chosen) if any(isinstance(arg, Number) for arg in args) else formula
         return Operation(external(node), tuple(args))
     if node.op == "pow" and args[0] == Number(0) and isinstance(args[1], Number) and args[1].value < 0:
         return Number(nan)  # of an empty sum, say; Python itself would raise

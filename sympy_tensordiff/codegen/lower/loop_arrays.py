@@ -61,8 +61,8 @@ class LoopArrays:
         """Index forms as they are compared where some facts hold."""
 
     def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
-        """Return ``(variables, constraints, body)`` of `node`, a sum or comprehension. Every call for it returns the
-        same variables. Their constraints are recorded.
+        """Return ``(variables, constraints, body)`` of `node`, a sum or comprehension, with the same variables in every
+        call. Record the constraints of each variable in ``self.around``.
         """
         if node not in self.opened:
             self.opened[node] = variables, rows, _ = self.graph.open(node)

@@ -153,7 +153,7 @@ def _own_cost(node: Node) -> int:
 
 
 def is_dear(node: Node) -> bool:
-    """Whether `node` calls a costly function, such as exp, or is a power that needs a logarithm."""
+    """Return whether `node` calls a costly function, such as exp, or is a power that needs a logarithm."""
     return is_general_power(node) or (node.op == "call" and not record_of(node.data).is_exact)
 
 
@@ -174,7 +174,9 @@ MAX_PRODUCT_EXPONENT = 16
 
 
 def is_slice(graph: Graph, tensor: Node) -> bool:
-    """Whether `tensor` is a slice of an array in memory order, such as ``x[1:, 3]``, which is read without a copy."""
+    """Return whether `tensor` is a slice of an array in memory order, such as ``x[1:, 3]``, which is read without a
+    copy.
+    """
     if tensor.op != "comprehension" or tensor.args[0].op != "read" or tensor.args[0].args[0].op != "tensor":
         return False
     axes, forms = graph.bound(tensor), tensor.args[0].data
@@ -183,7 +185,9 @@ def is_slice(graph: Graph, tensor: Node) -> bool:
 
 
 def _repeats(node: Node, arg: Node) -> bool:
-    """Whether one entry of `arg`, an argument of `node`, is used for several entries of `node`, as in broadcasting."""
+    """Return whether one entry of `arg`, an argument of `node`, is used for several entries of `node`, as in
+    broadcasting.
+    """
     if node.op in BINDERS:
         return all(v >= 0 for v in arg.free)
     if node.op == "read":
@@ -200,7 +204,7 @@ STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse", "scan"})
 
 
 def is_product(node: Node) -> bool:
-    """Whether `node` is a matrix product that a library (BLAS) computes.
+    """Return whether `node` is a matrix product that a library (BLAS) computes.
 
     An operand has to have an axis of its own. The inner product of two arrays is one, too; that of values that are
     still to be computed runs in the loop that computes them.
@@ -291,8 +295,8 @@ def factorized(node: Node) -> Node | None:
 
 
 def is_positive(graph: Graph, matrix: Node) -> bool:
-    """Whether `matrix` is known to be positive definite: it is declared so, or is a sum, a positive multiple or an
-    inverse of such matrices.
+    """Return whether `matrix` is known to be positive definite: it is declared so, or is a sum, a positive multiple or
+    an inverse of such matrices.
     """
     stack = [matrix]
     while stack:
@@ -393,13 +397,13 @@ def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
 
 
 def _is_number(choice: Node) -> bool:
-    """Whether the select `choice` has numeric branches, not conditions."""
+    """Return whether the select `choice` has numeric branches, not conditions."""
     choices = breadth_first(choice, lambda part: [arg for arg in part.args[1:] if arg.op == "select"])
     return not any(arg.op in CONDITIONS for part in choices for arg in part.args[1:])
 
 
 def calls_user_function(node: Node) -> bool:
-    """Whether a node below `node` calls a user function."""
+    """Return whether a node below `node` calls a user function."""
     return any(is_user_function(part) for part in reachable(node))
 
 

@@ -350,12 +350,12 @@ class Planner:
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
-    """Return the coefficients on the variables `used` of each index form below `node`, as vectors: ``(1, -2)`` for ``i
-    - 2*k + 3`` and ``used = (i, k)``. Unless ``signed``, their signs are changed so that the first nonzero coefficient
-    is positive.
+    """Return the nonzero coefficient vectors on the variables `used` of the index forms below `node`: ``(1, -2)`` for
+    ``i - 2*k + 3`` and ``used = (i, k)``. Unless ``signed``, their signs are changed so that the first nonzero
+    coefficient is positive.
 
     Their order does not change when indices are renamed, so that equal parts get equal axes. The forms that tests
-    compare with 0 come last, as their signs say nothing and no entry is read at them.
+    compare with 0 come last, always with such signs, since their own say nothing and no entry is read at them.
     """
     found = []
     tested: dict[Node, None] = {}
@@ -421,8 +421,8 @@ def _units(count: int) -> list[tuple[int, ...]]:
 
 
 def is_never_empty(variables: Sequence[int], rows: Sequence[Constraint], facts: Rows) -> bool:
-    """Whether the range ``rows`` of `variables` provably contains a point for all values of the other variables that
-    satisfy `facts`. False if the constraints are not simple enough for a proof.
+    """Return whether the range ``rows`` of `variables` provably contains a point for all values of the other variables
+    that satisfy `facts`. False if the constraints are not simple enough for a proof.
     """
     for v in reversed(variables):
         around, own = partition(rows, [v])

@@ -125,8 +125,8 @@ def _load_blas() -> None:
 
 
 def target(dtype: np.dtype[Any]) -> Target:
-    """Return the properties of LLVM modules on this machine, for results of a dtype: the number type, whether vectors
-    are wide, and whether accesses are checked.
+    """Return the properties of LLVM modules on this machine for results of a dtype (a `Target`): the number type,
+    whether vectors are wide, the size of the header of array objects, and whether accesses are checked.
     """
     is_wide = "+avx512f" in _processor()[1]
     is_checked = os.environ.get(DEBUG) == "check"

@@ -307,7 +307,8 @@ def _rows(kernel: Kernel, plan: RowPlan | None, spans: Sequence[Loop], site: Sch
 
 def _refined(body: Sequence[Statement], site: ScheduleContext, is_one: bool) -> tuple[Statement, ...]:
     """Return the statements ``body`` with each loop, also an inner one, rewritten by the first rule in `LOOPS` that
-    applies to it. ``is_one`` says whether ``body`` runs only once per call.
+    applies to it. With ``is_one``, for a kernel that computes one number, once per call, long sums are split into parts
+    unless a loop around them is.
     """
     found: list[Statement] = []
     for statement in body:
@@ -329,7 +330,7 @@ def _in_chains(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Stateme
 
 def _in_parts(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
     """Return ``loop`` with each long sum split into partial sums, which makes rounding errors smaller. None if there
-    are no long sums, or if the loop runs several times per call (``is_one`` is False).
+    are no long sums, or unless the kernel computes one number, once per call (``is_one``).
     """
     sums = long_sums(loop) if is_one else []
     parts = split_sums(loop, sums, PART, site.fresh) if sums else ()
@@ -339,7 +340,7 @@ def _in_parts(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statemen
 
 
 def is_extremum(loop: Loop) -> bool:
-    """Whether `loop` is a long maximum or minimum of cheap values, and nothing else."""
+    """Return whether `loop` is a long maximum or minimum of cheap values, and nothing else."""
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
         return False
@@ -363,7 +364,8 @@ def _jammed_rows(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[State
 
 
 def is_sum_of_rows(loop: Loop) -> bool:
-    """Whether `loop` is long and only adds simple terms to a row, entry by entry: ``row[j] += a[i]*b[i, j]`` for all j.
+    """Return whether `loop` is long and only adds simple terms to a row, entry by entry: ``row[j] += a[i]*b[i, j]`` for
+    all j.
 
     The row is the same in each turn; that no term reads an entry which is not complete is a law of all nests.
     """
@@ -384,13 +386,12 @@ def is_sum_of_rows(loop: Loop) -> bool:
 
 
 def _distributed(loop: Loop, site: ScheduleContext, is_one: bool) -> tuple[Statement, ...] | None:
-    """Split the body of ``loop`` into two inner loops over short strips: the first computes sums, the second applies
-    functions such as exp to these with vector instructions. None if that is impossible.
+    """Return the statements that replace ``loop``: a loop over short strips, in which one inner loop computes sums and
+    another applies functions such as exp to them, with vector instructions. None if that is illegal or does not pay.
 
-    ``is_one`` says whether ``loop`` runs only once per call.
-
-    The local arrays between them are added to ``site.buffers``. Long sums in a loop that runs once are added up strip
-    by strip.
+    For ``y[p[i]] += exp(x[i])``, the first computes the values and the second adds them. The local arrays between the
+    inner loops are added to ``site.buffers``. With ``is_one``, for a kernel that computes one number, once per call,
+    long sums are added up strip by strip.
     """
     found = distributed(loop, site.like, site.fresh) if site.like else None
     if found is None:

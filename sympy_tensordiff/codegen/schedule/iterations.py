@@ -23,8 +23,8 @@ MAX_UNROLLED = 128
 
 
 class Iteration(NamedTuple):
-    """The work of one iteration of an innermost loop (or of a thread without loops): its reads from global memory, its
-    reads from shared memory, and its operations.
+    """The work of one iteration of an innermost loop (or of a thread without loops): the numbers of its reads from
+    global memory, of its reads from shared memory, and of its operations.
     """
 
     loads: int
@@ -57,15 +57,15 @@ def iterations(body: Sequence[Statement], shared: Collection[str]) -> list[Itera
 
 
 def is_unrolled(loop: Loop) -> bool:
-    """Whether a loop has constant bounds, and so few iterations, including those of inner loops, that compilers unroll
-    it.
+    """Return whether a loop has constant bounds, and so few iterations, including those of inner loops, that compilers
+    unroll it.
     """
     nest = [loop, *loops(loop.body)]
     return all(map(_is_short, nest)) and prod(map(_length, nest)) <= MAX_UNROLLED
 
 
 def _is_short(loop: Loop) -> bool:
-    """Whether a loop has constant bounds and few iterations."""
+    """Return whether a loop has constant bounds and few iterations."""
     bounds = (*loop.lows, *loop.highs)
     if len(bounds) > 2 or loop.step != 1 or any(b.divisor > 1 or not b.form.is_constant for b in bounds):
         return False

@@ -159,7 +159,8 @@ def windowed(loop: Loop, axis: str) -> Loop:
 
 def with_guard_for_bounds(loop: Loop, axis: str) -> Loop | None:
     """Return `loop` with the bounds that contain `axis` turned into a guard in its body, so that the loop over the axis
-    can be moved inside. None if no lower or no upper bound would remain.
+    can be moved inside. None if no lower or no upper bound would remain, if the step is not 1, or if such a bound has a
+    divisor.
 
     ``for i in range(max(0, p - n + 1), min(n, p + 1))`` then runs over all i.
 
@@ -242,19 +243,19 @@ def cache_lines(load: Load, variable: str) -> int:
 
 
 def is_short(extent: Affine, most: int = SHORT) -> bool:
-    """Whether `extent`, a length or number of iterations, is a constant of at most `most`."""
+    """Return whether `extent`, a length or number of iterations, is a constant of at most `most`."""
     return extent.is_constant and extent.constant <= most
 
 
 def has_few_steps(loop: Loop, most: int = SHORT) -> bool:
-    """Whether `loop` has at most `most` iterations, so that it is unrolled."""
+    """Return whether `loop` has at most `most` iterations, so that it is unrolled."""
     if len(loop.lows) != 1 or len(loop.highs) != 1 or loop.lows[0].divisor != 1 or loop.highs[0].divisor != 1:
         return False
     return is_short(loop.highs[0].form - loop.lows[0].form + 1, most)
 
 
 def runs_less_often(loop: Loop, times: int) -> bool:
-    """Whether `loop` provably has fewer than `times` iterations."""
+    """Return whether `loop` provably has fewer than `times` iterations."""
     steps = most_steps(loop)
     return steps is not None and steps < times
 
@@ -292,8 +293,8 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
 
 def sums_plan(kernel: Kernel, prover: Prover, extent: Affine | None = None) -> RowPlan | None:
     """Return a plan to move the loop over the last axis of `kernel` inside of its sums, so that memory is read
-    contiguously; None if that gains nothing. ``extent`` is the length of this axis, if the axes of `kernel` are in
-    another order than those of its array.
+    contiguously; None if that is illegal or gains nothing, or if the axis is short or may be empty. ``extent`` is the
+    length of this axis, if the axes of `kernel` are in another order than those of its array.
     """
     if not kernel.axes or not keeps_order_in_rows(kernel):
         return None
@@ -420,7 +421,7 @@ class RowPlanner:
         return any(self.axis in form.atoms() for form in head_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
-        """Whether the loop over the last axis may be moved inside of `statement` (legal interchange)."""
+        """Return whether the loop over the last axis may be moved inside of `statement` (legal interchange)."""
         if isinstance(statement, If):
             if guard_bounds(statement, self.axis) is None:
                 return False

@@ -122,8 +122,8 @@ class _ScanFinder:
         self.additions = [s.name for s in statements(kernel.body) if is_addition(s)]
 
     def block(self, body: tuple[Statement, ...], conditions: tuple[Constraint, ...]) -> tuple[Statement, ...]:
-        """Return `body` without the loops that are prefix scans. These are added to `found`, with the `conditions` of
-        the guards around them.
+        """Return `body` without the loops that are prefix scans and without their accumulators. The scans are added to
+        `found`, with the `conditions` of the guards around them.
         """
         outer = {s.name: s for s in body if is_accumulator(s)}
         taken: set[Statement] = set()
@@ -156,13 +156,13 @@ class _ScanFinder:
         return self.rescaled(scan) or self.grown(scan) if self.varies(loop) else scan
 
     def is_rising(self, bound: Bound) -> bool:
-        """Whether the loop bound `bound` is linear in the kernel's axis i and does not decrease along it, as ``i + 1``
-        and ``n``, but not ``n - i``.
+        """Return whether the loop bound `bound` is linear in the kernel's axis i and does not decrease along it, as ``i
+        + 1`` and ``n``, but not ``n - i``.
         """
         return self.axis not in bound.form.hidden() and bound.form.coefficient(self.axis) >= 0
 
     def is_filled_here(self, name: str, loop: Loop) -> bool:
-        """Whether no statement outside of `loop` adds to the accumulator `name`."""
+        """Return whether no statement outside of `loop` adds to the accumulator `name`."""
         here = sum(is_addition(s) and s.name == name for s in statements(loop.body))
         return here == self.additions.count(name)
 
@@ -334,7 +334,7 @@ class _ScanFinder:
         return any(isinstance(s, Set) and self.axis in self.depends.get(s.name, ()) for s in statements([statement]))
 
     def depends_on_axis(self, value: Scalar) -> bool:
-        """Whether `value` differs between the entries of a row."""
+        """Return whether `value` differs between the entries of a row."""
         return self.axis in scalar_names(value, self.depends)
 
     def written_out(self, value: Scalar) -> Scalar | None:

@@ -107,8 +107,8 @@ Beside one loop over 5,000 to 10**6 terms (entries, exponentials, cosines), part
 
 
 def long_sums(loop: Loop) -> list[str]:
-    """Return the names of the accumulators, declared outside of `loop`, to which it adds many terms. Return [] if it
-    has few iterations.
+    """Return the names of the sums, declared outside of `loop`, to which it adds many terms. Return [] if it has few
+    iterations, or if it contains loops and may use the fast sines and cosines of `works_on_near_angles`.
     """
     steps = [most_steps(inner) for inner in (loop, *loops(loop.body))]
     known = [count for count in steps if count is not None]
@@ -120,7 +120,7 @@ def long_sums(loop: Loop) -> list[str]:
 
 
 def contains_loop(body: Sequence[Statement]) -> bool:
-    """Whether ``body`` contains a loop, so that compilers do not vectorise the loop around ``body``.
+    """Return whether ``body`` contains a loop, so that compilers do not vectorise the loop around ``body``.
 
     Where that adds to the same sum, it is faster so, since no round waits for the one before.
     """

@@ -112,8 +112,8 @@ class ChosenLoop(NamedTuple):
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads compute neighbouring entries of the result. Otherwise they compute neighbouring
-        terms of the sum of one entry.
+        """Return whether neighbouring threads compute neighbouring entries of the result. Otherwise they compute
+        neighbouring terms of the sum of one entry.
         """
         return self.width > 0
 
@@ -285,8 +285,9 @@ class _Stages:
         return Affine.variable(self.sizes[-1].name)
 
     def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
-        """Split `kernel` into two kernels if this is useful for a long sum: the first computes partial sums, the second
-        adds them up to `array`. Return these, or `kernel` alone.
+        """Split the long sums of `kernel` if this is useful: return kernels that compute partial sums, followed by the
+        one that adds them up to `array`; else `kernel` alone. Loops that the threads of a block are to share are
+        recorded in ``shared_loops``.
         """
         sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
         for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():

@@ -106,7 +106,7 @@ class LatexBuilder(MatrixBuilder):
 
     def _build_comprehension(self, node: Tree, body: Any, *ends: Any) -> Any:
         """Return the comprehension, a tensor defined entry by entry, with the scalar ``body`` at each point of the
-        index ranges of ``node``.
+        index ranges of ``node``. The ranges are read from ``node``, not from the built ``ends``.
         """
         return TensorComprehension(body, *((index, upper + 1) for index, _, upper in self.ranges(node)))
 

@@ -171,7 +171,9 @@ def lone_group(node: Tree) -> Tree | None:
 
 
 def _label(script: Tree) -> str:
-    """Return the label in a superscript such as ``(1)`` of ``W^{(1)}``; "" if it is not a label."""
+    """Return the label in a superscript: ``1`` for ``(1)``, the superscript of ``W^{(1)}``. Return "" if it is not a
+    name or number in parentheses.
+    """
     if len(script.children) == 1 and (group := lone_group(script.children[0])) is not None:
         inside = group.children[0] if len(group.children) == 1 else None
         name = name_of_index(inside) if inside is not None and group.kind == "round" else None

@@ -378,7 +378,9 @@ def axis_of_call(node: Tree) -> int | None:
 
 
 def listed_functions() -> list[str]:
-    """Return the names of all functions in alphabetical order, without upper-case variants of a name."""
+    """Return the names of all functions of matrix and LaTeX formulas in alphabetical order, for error messages; without
+    upper-case variants of a name.
+    """
     return [name for name in sorted(FUNCTIONS) if name.islower() or name.lower() not in FUNCTIONS]
 
 

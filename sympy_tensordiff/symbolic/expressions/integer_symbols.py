@@ -21,7 +21,9 @@ from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
 
 
 def may_be_real(symbol: Any) -> bool:
-    """Return whether a scalar symbol may be a real number: it is declared so or has no contrary assumption."""
+    """Return whether a scalar symbol can stand for a real number, integers included: False if it is noncommutative, or
+    declared as complex or not real.
+    """
     declared_complex = symbol.is_complex and not symbol.is_extended_real
     return symbol.is_commutative is not False and symbol.is_extended_real is not False and not declared_complex
 

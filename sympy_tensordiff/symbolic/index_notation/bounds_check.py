@@ -194,8 +194,8 @@ def _condition_rows(condition: Any, context: ReadContext) -> list[Constraint] | 
 
 
 def _check_read(entry: TensorEntry, context: ReadContext) -> None:
-    """Raise `OutOfShapeError` if an index of ``entry`` is out of bounds for some values of the indices that ``context``
-    allows.
+    """Raise `OutOfShapeError` if an index of ``entry`` that is not constant is negative, or not less than a known
+    integer extent, for some values of the indices that ``context`` allows.
     """
     tensor: TensorExpr = entry.tensor
     for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):

@@ -219,8 +219,9 @@ def _quotient_form(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
 
 
 def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    """Return a ``floor``, ``ceiling`` or ``frac`` as ``(affine form, denominator)``, where the floor quotient is a
-    compound. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
+    """Return the value of a ``floor``, ``ceiling`` or ``frac`` as a quotient ``(affine form, denominator)``;
+    ``floor(a/b)`` counts as one variable of the form (a `Compound`). ``slots`` maps symbols to variable numbers, and
+    new symbols are added to it.
     """
     form, divisor = _quotient_form(expr.args[0], slots)
     if isinstance(expr, floor):

@@ -301,8 +301,9 @@ def _terms_in_order(expr: Any, order: Any) -> tuple[Any, ...]:
 
 
 def _number_outside(printer: Any) -> dict[str, Callable[..., Any]]:
-    """Return a dictionary of print methods for ``printer``, which print the common numeric factor of all terms of a sum
-    in front of it, as in ``2*(a - b)``; SymPy itself multiplies it out.
+    """Return a dictionary of print methods of ``printer`` for sums and products, which print the common numeric factor
+    of a sum in front, as in ``2*(a - b)``; SymPy itself multiplies it out. It is empty for printers other than text and
+    LaTeX.
     """
     own = type(printer)
 

@@ -269,8 +269,11 @@ class _Call:
         return self.names[place] if len(self.names) > place else "t"
 
     def checked_length(self, length: Any) -> Any:
-        """Return the number of steps: ``length`` if it is given, else the number of rows of the first sequence. Raise
-        `ArgumentError` if there is neither, `ShapeError` if a sequence of integers has another number of rows.
+        """Return the number of steps of the scan: ``length`` if it is given, else the number of rows of a sequence.
+        Raise `ArgumentError` if there is neither, `ShapeError` if a sequence of integers, whose entries are used as
+        indices, has another number of rows.
+
+        Other sequences are checked when the `Scan` is built.
         """
         sequences = [*self.sequences, *self.data]
         if length is None and not sequences:

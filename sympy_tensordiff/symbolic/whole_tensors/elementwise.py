@@ -261,9 +261,9 @@ class TensorFunction(Entrywise):
             return self if operands == self.operands else self._of_shape((self.template, *operands), self._shape)
         return self._with(operands, lambda body: body._subs(old, new))
 
-    def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
-        """SymPy's hook for `subs`: replace ``old`` by ``new`` in the operands and in the body of the `Lambda` (the
-        template) that this function applies to each entry; the variables of the `Lambda` stay.
+    def _eval_subs(self, old: Basic, new: Basic) -> Basic:
+        """SymPy's hook for `subs`: return the node with ``old`` replaced by ``new`` in the operands and in the body of
+        the `Lambda` (the template) that this function applies to each entry; the variables of the `Lambda` stay.
         """
         result: Basic = self._substituted(old, new)
         return result

@@ -55,7 +55,7 @@ class TensorOperation(TensorExpr):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        """Return the shape of a node with the arguments `args`, which must be valid."""
+        """Return the shape of a node with the arguments `args`, which must be valid; implemented by each subclass."""
         raise NotImplementedError
 
     @property

@@ -245,8 +245,8 @@ def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 
 @documented(_RUNNING)
 def cumsum(A: Expression, axis: int | None = None) -> Any:
-    """The running sums along an axis: each entry of the result is the sum of the entries of ``A`` up to its position.
-    Without an axis, they run over all entries.
+    """Return the running sums along an axis: each entry of the result is the sum of the entries of ``A`` up to its
+    position. Without an axis, all entries are summed in row-major order, as one vector.
 
     Examples
     --------
@@ -259,8 +259,8 @@ def cumsum(A: Expression, axis: int | None = None) -> Any:
 
 @documented(_RUNNING)
 def cumprod(A: Expression, axis: int | None = None) -> Any:
-    """The running products along an axis: each entry of the result is the product of the entries of ``A`` up to its
-    position. Without an axis, they run over all entries.
+    """Return the running products along an axis: each entry of the result is the product of the entries of ``A`` up to
+    its position. Without an axis, all entries are multiplied in row-major order, as one vector.
 
     Examples
     --------

@@ -222,7 +222,7 @@ class log_ndtr(EntryFunction):  # noqa: N801
         return sympy.sqrt(2) / (sympy.sqrt(sympy.pi) * erfcx(-x / sympy.sqrt(2)))
 
     def _eval_rewrite_as_exp(self, argument: Expr, **hints: Any) -> Any:
-        """SymPy's hook for ``rewrite(exp)``: the formula with `erfc`."""
+        """SymPy's hook for ``rewrite(exp)``: return ``log(erfc(-x/sqrt(2))/2)`` for ``log_ndtr(x)``."""
         return sympy.log(sympy.erfc(-argument / sympy.sqrt(2)) / 2)
 
     def _eval_is_positive(self) -> bool | None:
