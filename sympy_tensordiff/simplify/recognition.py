@@ -68,7 +68,7 @@ def recognise(
         return list(roots)
     chosen = RULES if rules is None else rules
     nodes = reachable(*roots) if nodes is None else nodes
-    facts = Facts(counted(nodes, roots), graph.symmetric)
+    facts = Facts(counted(nodes, roots), dict(graph.symmetric))
 
     def rewriting(node: Node) -> Node:
         """Apply the rules for whole tensors to `node` until none applies, and return the result. If it is a square
@@ -83,6 +83,8 @@ def recognise(
             else:
                 if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in facts.symmetric:
                     facts.symmetric[node] = is_symmetric(graph, node, facts.symmetric)
+                    if facts.symmetric[node]:  # the graph knows symmetric matrices only: being in it is the test
+                        graph.symmetric[node] = True
                 return node
 
     return rewritten(graph, roots, nodes, rewriting, facts.uses)
