@@ -1,6 +1,7 @@
 """The core needs SymPy, mpmath and lark only: reading, differentiating, printing and generating text."""
 
 import ast
+import json
 import subprocess
 import sys
 from importlib import import_module
@@ -89,3 +90,13 @@ def test_names_that_are_imported_late_are_those_of_the_type_checkers() -> None:
     assert lazy.NAMES.keys() <= set(td.__all__) and set(td.__all__) <= set(dir(td))
     for name in lazy.NAMES:
         assert getattr(td, name).__module__.startswith("sympy_tensordiff.")
+
+
+def test_every_file_that_is_not_python_is_in_the_wheel():
+    """Setuptools packs the patterns of pyproject.toml only: a grammar of a new folder would be missing."""
+    package = Path(td.__file__).parent
+    text = (package.parent / "pyproject.toml").read_text(encoding="utf-8")
+    patterns = json.loads(text.partition("package-data]\nsympy_tensordiff = ")[2].partition("\n")[0])
+    packed = {path for pattern in patterns for path in package.glob(pattern)}
+    found = {p for p in package.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+    assert len(found) > 9 and found <= packed, found - packed

@@ -77,9 +77,15 @@ class Logarithms:
                 return self.of_power(node, *node.args)
             case "prod":
                 return self.of_product(node)
-            case "select" if self.is_wide(node) and all(self.sign(arg) for arg in node.args[1:]):
+            case "select" if self.is_wide(node) and all(map(self.is_split, node.args[1:])):
                 return graph.select(node.args[0], *map(self.logarithm, node.args[1:]))
         return graph.call(sympy.log, (node,))
+
+    def is_split(self, branch: Node) -> bool:
+        """Return whether the logarithm of a choice is computed for the value `branch` by itself. It is not negative, and
+        for readers not 0: kernels compute log(0), but SymPy's value of it is no real number.
+        """
+        return self.sign(branch) > 0 and (self.numbers or branch != self.graph.zero)
 
     def of_function(self, node: Node) -> Node:
         """Return the logarithm of the call `node`: ``u`` for exp(u), ``-softplus(-u)`` for sigmoid(u), in kernels also

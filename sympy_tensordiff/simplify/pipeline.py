@@ -92,7 +92,7 @@ def checked_facts(reader: Reader, given: Sequence[Node], known: Sequence[Node]) 
     negative.
     """
     if reader.divisors:
-        require_positive_divisors(reader.graph, reader.divisors, known)
+        require_positive_divisors(reader.graph, reader.divisors, [*given, *known])
     positive = positive_sizes(reader.graph, [*given, *known, *reader.leaves()])
     check_reads(reader, given, positive)
     return input_facts(reader.graph, known, positive)

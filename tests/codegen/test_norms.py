@@ -184,3 +184,23 @@ def test_conditions_of_a_decided_branch_are_decided(holds, wanted):
 def test_conditions_that_always_or_never_hold_have_a_text():
     printer = ScalarPrinter(FormNames([], ()))
     assert [printer.scalar(one) for one in (TRUE, FALSE)] == ["True", "False"]
+
+
+@every("backend", ["numpy", "llvm", "numba"])
+def test_factors_of_a_norm_that_depend_on_an_index(backend):
+    """A bound index, a quotient of sizes, a difference that may be negative, an integer argument."""
+    a, p = sympy.Symbol("a", integer=True), sympy.Symbol("p", integer=True, positive=True)
+    z = td.TensorSymbol("z", p)
+    total = td.sum(x**2)
+    roots = [
+        td.TensorComprehension(sympy.sqrt(i * total), (i, n)),
+        td.TensorComprehension(sympy.sqrt(total / n) * y[i], (i, n)),
+        td.TensorComprehension(sympy.sqrt((n - p) * total) * y[i] * z[0], (i, n)),
+        td.TensorComprehension(sympy.sqrt(a**2 * total) * y[i], (i, n)),
+    ]
+    at, factors = np.array([3.0, -1.0, 2.0, 0.5]), np.array([1.0, 2.0, -1.0, 4.0])
+    found = td.lambdify([x, y, z, a], tuple(roots), backend)(at, factors, np.ones(2), -3)
+    norm = np.linalg.norm(at)
+    np.testing.assert_allclose(found[0], np.sqrt(np.arange(4)) * norm, rtol=1e-14)
+    for result, scale in zip(found[1:], (0.5, np.sqrt(2), 3), strict=True):
+        np.testing.assert_allclose(result, scale * norm * factors, rtol=1e-14)

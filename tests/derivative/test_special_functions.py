@@ -399,3 +399,42 @@ def test_an_exponential_of_log_ndtr_is_one_function(backend):
     slopes = [float(mpmath.ncdf(p) + p * mpmath.npdf(p)) for p in points]
     np.testing.assert_allclose(results[0], np.dot(points, cdf), rtol=1e-14)
     np.testing.assert_allclose(results[1], slopes, rtol=1e-12)
+
+
+@every("backend", ["numpy", "llvm", "numba"])
+def test_log_ndtr_of_a_number(backend):
+    """The accurate formula of a number is decided when the kernel is built: its other branch divides by zero."""
+    x = td.TensorSymbol("x", 3)
+    value = td.sum(td.log_ndtr(td.diag(x)))
+    points = np.array([0.5, -1.0, 30.0])
+    results = td.lambdify([x], (value, td.gradient(value, x)), backend)(points)
+    terms = [mpmath.log(mpmath.ncdf(p)) for p in [*points, *[0] * 6]]
+    np.testing.assert_allclose(results[0], float(sum(terms)), rtol=1e-13)
+    slopes = [float(mpmath.npdf(p) / mpmath.ncdf(p)) for p in points]
+    np.testing.assert_allclose(results[1], slopes, rtol=1e-12)
+
+
+@every("backend", ["numpy", "llvm", "numba"])
+def test_second_derivatives_of_log_ndtr_far_from_zero(backend):
+    """``exp(-x**2/2)`` and ``1/erfc(-x/sqrt(2))`` overflow there one after the other; their quotient does not."""
+    n = td.indices("n")
+    x, t = td.TensorSymbol("x", n), td.TensorSymbol("t", n)
+    points = np.array([-300.0, -38.5, -37.0, -2.0, 0.0, 3.0, 36.5, 37.5, 38.0, 38.5, 100.0, 1e4])
+    found = td.lambdify([x, t], td.hvp(td.sum(td.log_ndtr(x)), x, t), backend)(points, np.ones(len(points)))
+
+    def second(p):
+        ratio = mpmath.npdf(p) / mpmath.ncdf(p)
+        return float(-ratio * (p + ratio))
+
+    with mpmath.workdps(120):
+        wanted = [second(mpmath.mpf(p)) for p in points]
+    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-300)
+
+
+@every("backend", ["numpy", "llvm", "numba"])
+def test_erfcx_of_large_negative_numbers(backend):
+    """It is infinite there, never not a number."""
+    x = td.TensorSymbol("x", td.indices("n"))
+    found = td.lambdify([x], td.erfcx(x), backend)(np.array([-1e300, -123456789.01, -30.0, -26.0, 0.0]))
+    assert np.isinf(found[:3]).all() and found[4] == 1
+    np.testing.assert_allclose(found[3], float(2 * mpmath.exp(676)), rtol=1e-12)

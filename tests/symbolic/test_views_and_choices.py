@@ -202,3 +202,46 @@ def test_a_sum_over_a_part_of_an_axis_may_be_empty():
         power = td.IndexedSum(sympy.exp(u[i]), (i, first, n - 1)) ** a
         assert ("Ne(" in str(td.diff(power, u[p]))) is is_tested
         assert np.isfinite(td.evaluate(td.gradient(power, u), {u: np.array([0.5])})).all()
+
+
+def test_entries_of_joined_vectors_are_printed():
+    """The entry of the other part does not exist: `x[i - 4]` for i = 1."""
+    x = td.TensorSymbol("x", 4)
+    joined = td.concatenate([x, x**2])
+    assert [str(joined[place]) for place in (1, 6)] == ["x[1]", "x[2]**2"]
+    assert str(td.sin(joined)[1]) == "sin(x[1])"
+    assert td.TensorComprehension(Piecewise((x[i - 1], i > 0), (0, True)), (i, 4)).write_out((0,)) == 0
+
+
+def test_a_choice_inside_of_a_whole_tensor_in_a_condition():
+    """SymPy converts a `Piecewise` in a condition to an `ITE`; that of a whole tensor's function is none of them."""
+    x, s = td.TensorSymbol("x", 3), td.TensorSymbol("s", ())
+    largest = td.logsumexp(td.where(td.less(x, 0.1), 0, td.exp(x)))
+    value = td.where(td.greater(s, largest), s * td.sum(x), largest**2)
+    found = td.lambdify([x, s], (value, td.gradient(value, x)), "numpy")
+    at = np.array([0.0, 0.5, 1.0])
+    total = np.log(np.exp(np.where(at < 0.1, 0, np.exp(at))).sum())
+    weights = np.where(at < 0.1, 0, np.exp(at) * np.exp(np.exp(at) - total))
+    for number, wanted, slopes in ((9.0, 13.5, np.full(3, 9.0)), (0.0, total**2, 2 * total * weights)):
+        result = found(at, np.array(number))
+        np.testing.assert_allclose(result[0], wanted, rtol=1e-13)
+        np.testing.assert_allclose(result[1], slopes, rtol=1e-13)
+
+
+def test_logarithms_of_choices_with_zero():
+    """For readers the logarithm of the choice stays as it is: log(0) is no real number."""
+    x = td.TensorSymbol("x", td.indices("n"))
+    value = td.var(td.log(td.where(td.less(x, 0.1), 0, td.exp(x / 2))))
+    gradient = td.gradient(value, x)
+    assert not gradient.has(sympy.zoo, sympy.oo)
+    at = np.array([0.5, 1.0, 2.5])
+    np.testing.assert_allclose(td.lambdify([x], gradient, "numpy")(at), (at - at.mean()) / 6, rtol=1e-13)
+
+
+def test_a_matrix_of_which_only_the_size_is_left():
+    """The divisor of a flattened matrix is an extent, although its entries cancel."""
+    A, x = td.TensorSymbol("A", td.indices("n m")), td.TensorSymbol("x", 2)
+    value = td.mean(td.softmax(td.ravel(A))) * td.sum(x)
+    assert td.gradient(value, A) == td.zeros(A.shape)
+    found = td.lambdify([A, x], td.gradient(value, x), "numpy")(np.ones((2, 3)), np.ones(2))
+    np.testing.assert_allclose(found, np.full(2, 1 / 6), rtol=1e-14)

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
-from sympy import Basic, Derivative, Dummy, Expr, Idx, Integer, Mul, S, Subs, Symbol, Tuple, flatten
+from sympy import ITE, Basic, Derivative, Dummy, Expr, Idx, Integer, Mul, S, Subs, Symbol, Tuple, flatten
 from sympy.core.function import AppliedUndef
 from sympy.core.kind import NumberKind
 from sympy.core.rules import Transform
@@ -262,6 +262,8 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
         such as `EinsumProduct`, convert the whole expression at once; otherwise SymPy rewrites node by node, by
         ``method``. ``pattern`` limits the classes of nodes.
         """
+        if rule is ITE:
+            return self  # what SymPy asks of conditions; the cases of numbers inside are none of them
         notation = hooks.notation(rule)
         if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
             return notation(self)  # at once: the parts of a node alone do not know the ranges around them

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.symbolic.expressions import depth, hooks, sympy_callers
@@ -180,8 +180,6 @@ class Binder(TensorNode):
 
         If the target ``rule`` is a notation of this package, raise the error instead. The other arguments are SymPy's.
         """
-        if rule is ITE:
-            return self  # what SymPy asks of conditions; the cases of numbers inside are none of them
         try:
             return super()._rewrite(pattern, rule, method, **hints)
         except TensorDiffError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sympy import Expr
+from sympy import Expr, Piecewise, S
 
 from sympy_tensordiff.symbolic.expressions.traversal import native_parts, postorder, with_args
 
@@ -54,7 +54,23 @@ class Replacement:
         """Return the arguments of ``node`` in which to look for expressions to be replaced: () if ``node`` is one of
         these itself, or a node of this package.
         """
-        return () if node in self._rule else native_parts(node)
+        return () if node in self._rule else self._parts(node)
+
+    def _parts(self, node: Any) -> tuple[Any, ...]:
+        """Return the arguments of ``node``. For a `Piecewise` leave out the cases whose replaced conditions are false:
+        ``x[i - 4]`` in the second case of ``concatenate([x, y])`` exists only where the condition before is false.
+        """
+        if not isinstance(node, Piecewise):
+            parts: tuple[Any, ...] = native_parts(node)
+            return parts
+        possible: list[Any] = []
+        for pair in node.args:
+            condition = self(pair.cond)
+            if condition is not S.false:
+                possible.append(pair)
+            if condition is S.true:
+                break
+        return tuple(possible) or node.args
 
     def _replaced(self, node: Any) -> Any:
         """Return ``node`` with its arguments replaced, or its replacement if it is a key of the rule."""
@@ -62,4 +78,4 @@ class Replacement:
             return self._rule[node]
         if hasattr(node, "is_tensor_entry"):
             return node._xreplace(self._rule)[0]
-        return with_args(node, [self._done[id(arg)][1] for arg in native_parts(node)]) if node.args else node
+        return with_args(node, [self._done[id(arg)][1] for arg in self._parts(node)]) if node.args else node
