@@ -381,32 +381,42 @@ def _nested(
 
 
 def _joined_with_inner_sums(graph: Graph, variables: Sequence[int], rows: Rows, body: Node) -> Node | None:
-    """Return the sum of `body` over `variables` in the range `rows`, with the inner sum of each term joined to it, one
-    sum per term: ``Sum_(i, j) c[j]*f(i, j)`` for ``Sum_j c[j]*Sum_i f(i, j)``. None if a term has no inner sum.
+    """Return the sum of `body` over `variables` in the range `rows`, with the inner sums of its terms joined to it, one
+    sum for each inner one: ``Sum_(i, j) c[j]*f(i, j)`` for ``Sum_j c[j]*Sum_i f(i, j)``. None if a term has no inner
+    sum.
     """
-    opened = [_opened_sum(graph, term) for term in (body.args if body.op == "add" else (body,))]
-    found = [one for one in opened if one is not None]
-    if len(found) < len(opened):
+    scaled = _scaled_sums(graph, body)
+    if scaled is None:
         return None
-    return graph.add([summation(graph, (*more, *variables), (*rows, *own), inside) for more, own, inside in found])
+    factors: dict[tuple[Node, Node], list[Node]] = {}
+    for inner, condition, factor in scaled:
+        factors.setdefault((inner, condition), []).append(factor)
+    terms = []
+    for (inner, condition), found in factors.items():
+        more, own, summand = graph.open(inner)
+        value = graph.select(condition, summand, graph.zero)
+        terms.append(summation(graph, (*more, *variables), (*rows, *own), graph.mul((value, graph.add(found)))))
+    return graph.add(terms)
 
 
-def _opened_sum(graph: Graph, term: Node) -> tuple[tuple[int, ...], Rows, Node] | None:
-    """Return ``(variables, constraints, summand)`` of a product with a sum: the other factors are part of the summand.
-    The sum may be in a choice between a value and 0. None for other terms.
+def _scaled_sums(graph: Graph, node: Node) -> list[tuple[Node, Node, Node]] | None:
+    """Return ``(sum, condition, factor)`` for each term of `node`, which is their products, added up where the
+    conditions hold: products with sums are multiplied out, choices are those between a value and 0. None if a term has
+    no sum.
     """
-    factors = graph.factors(term)
-    for place, factor in enumerate(factors):
-        if factor.op == "sum":
-            found: tuple[tuple[int, ...], Rows, Node] | None = graph.open(factor)
-        elif factor.op == "select" and factor.args[2] is graph.zero:
-            found = _opened_sum(graph, factor.args[1])
-        else:
-            continue
-        if found is not None:
-            variables, rows, inside = found
-            inside = graph.select(factor.args[0], inside, graph.zero) if factor.op == "select" else inside
-            return variables, rows, graph.mul((*factors[:place], inside, *factors[place + 1 :]))
+    match node.op:
+        case "sum":
+            return [(node, graph.truth(True), graph.one)]
+        case "add":
+            terms = [_scaled_sums(graph, term) for term in node.args]
+            return None if None in terms else [one for found in terms if found for one in found]
+        case "select" if node.args[2] is graph.zero and (found := _scaled_sums(graph, node.args[1])) is not None:
+            return [(inner, graph.logic("and", [node.args[0], also]), factor) for inner, also, factor in found]
+    factors = graph.factors(node)
+    for place, factor in enumerate(factors) if len(factors) > 1 else ():
+        if (found := _scaled_sums(graph, factor)) is not None:
+            rest = factors[:place], factors[place + 1 :]
+            return [(inner, condition, graph.mul((*rest[0], own, *rest[1]))) for inner, condition, own in found]
     return None
 
 

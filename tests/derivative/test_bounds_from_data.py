@@ -105,3 +105,22 @@ def test_by_what_a_comparison_selects():
     rows = [(a, b) for a in range(5) for b in range(STARTS[a], STARTS[a + 1])]
     wanted = [sum(VALUES["y"][a] * VALUES["x"][b] * (one < numbers[b]) for a, b in rows) for one in numbers]
     np.testing.assert_allclose(found, wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_of_products_whose_factors_are_sums(backend):
+    """A parameter of all factors, ``2*s*y - s`` with ``s = sigmoid(r*x)``: its sum is multiplied out of two terms."""
+    logistic = td.sigmoid(r * x[j])
+    product = td.IndexedProduct(2 * logistic * y[j] - logistic, (j, p[i], p[i + 1] - 1))
+    value = Sum(product, (i, 0, n - 1))
+    slope = sympy.diff(value, r)
+    assert slope.func is Sum or slope.atoms(Sum) and len(slope.atoms(Sum)) == 1
+    found = td.lambdify((x, y, h, p, r), slope, backend)(*VALUES.values())
+
+    def total(rate):
+        own = 1 / (1 + np.exp(-rate * VALUES["x"])) * (2 * VALUES["y"] - 1)
+        return sum(np.prod(own[STARTS[q] : STARTS[q + 1]]) for q in range(5))
+
+    step = 1e-3
+    differences = [(total(0.3 + k * step) - total(0.3 - k * step)) / (2 * k * step) for k in (1, 2)]
+    assert found == pytest.approx((4 * differences[0] - differences[1]) / 3, rel=1e-9)
