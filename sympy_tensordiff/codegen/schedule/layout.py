@@ -73,7 +73,38 @@ def in_reading_order(program: Program) -> Program:
     if least := _column_reads(best):
         other = _with_transposed_products(_with_transposed_values(in_rows, settled, known, False))
         best = other if _column_reads(other) < least else best
-    return _with_copies(best)
+    return _with_copies(_with_turned_groups(best, settled))
+
+
+def _with_turned_groups(program: Program, settled: AbstractSet[str]) -> Program:
+    """Return `program` with results of matrix products stored transposed, each together with the temporaries that are
+    computed from it entry by entry, if fewer reads then run down columns. Temporaries named in `settled` stay as they
+    are.
+
+    Each alone may be no better: the gradient reads ``x @ W`` along its rows, ``tanh(x @ W)`` is stored by columns.
+    """
+    least = _column_reads(program)
+    for product in [step for step in program.kernels if type(step) is ContractionStep]:
+        if not least:
+            break
+        groups = _groups_of(product)
+        if groups is None or product.array not in _turnable(program):
+            continue
+        turned = _with_turned(program, product.array, groups)
+        known: dict[int, _RowsOfReads] = {}
+        turned = _with_transposed_products(_with_transposed_values(turned, settled, known, False))
+        if (count := _column_reads(turned)) < least:
+            note = f"{product.array}: transposed, with the arrays that are computed from it"
+            program, least = replace(turned, notes=(*turned.notes, note)), count
+    return program
+
+
+def _turnable(program: Program) -> AbstractSet[str]:
+    """Return the names of the matrices among the temporaries that may be stored transposed: only loops and products
+    read them.
+    """
+    own = {array.name for array in program.temporaries if len(array.shape) > 1}
+    return own - {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
 
 
 def _with_sums_along_rows(program: Program) -> Program:
@@ -271,8 +302,7 @@ def _with_transposed_products(program: Program) -> Program:
     """Return `program` with the result of a matrix product stored transposed if loops then read fewer arrays down their
     columns: this result, and the arrays that are read with it. Other products read it in either order.
     """
-    own = {array.name for array in program.temporaries if len(array.shape) > 1}
-    own -= {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
+    own = _turnable(program)
     for product in [step for step in program.kernels if type(step) is ContractionStep and step.array in own]:
         groups = _groups_of(product)
         turned = None if groups is None else _with_turned(program, product.array, groups)
