@@ -190,7 +190,7 @@ def regular_at_zero(
         if node in by_ratio:
             done[node] = _by_ratio(graph, done[node], ratios)
         if node in found:
-            done[node] = _with_choices(graph, node, found[node], done)
+            done[node] = _with_choices(graph, node, found[node], done, whole)
     return [done[root] for root in roots]
 
 
@@ -206,31 +206,31 @@ class SeriesChoice(NamedTuple):
     members: tuple[Node, ...]
 
 
-def _with_choices(graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node]) -> Node:
+def _with_choices(
+    graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node], whole: Mapping[Node, Node]
+) -> Node:
     """Return `node` with a select for each group of terms in `chosen`: the power series near the point at which the
-    terms cancel, their sum elsewhere. `done` maps `node` and its terms to the forms that are computed elsewhere.
+    terms cancel, their sum elsewhere. `done` maps `node` and its terms to the forms that are computed elsewhere, `whole`
+    to their formulas without reads of arrays, of which series are made.
+
+    A factor that does not take part in the cancellation has one form near that point and elsewhere. Entries and scalars
+    among such factors are written in front of the choice, which then depends on fewer indices.
     """
     if chosen[0].members == (node,):
         condition, near, _ = chosen[0]
-        common = _common_entries(graph, node, near) if node.op == "mul" else []
-        near = graph.mul([part for part in graph.factors(near) if part not in common])
+        factors = graph.factors(near)
+        shared = [arg for arg in node.args if whole[arg] in factors] if node.op == "mul" else []
+        common = [arg for arg in shared if arg.op in ("read", "scalar")]
+        own = {whole[arg] for arg in shared}
+        both = [done[arg] for arg in shared if arg not in common]
+        near = graph.mul([*both, *(part for part in factors if part not in own)])
         direct = graph.mul([done[arg] for arg in node.args if arg not in common]) if common else done[node]
-        return graph.mul((*common, graph.select(condition, near, direct)))
+        return graph.mul((*(done[arg] for arg in common), graph.select(condition, near, direct)))
     inside = {arg for choice in chosen for arg in choice.members}
     terms = [done[arg] for arg in node.args if arg not in inside]
     for condition, series, members in chosen:
         terms.append(graph.select(condition, series, graph.add([done[arg] for arg in members])))
     return graph.add(terms)
-
-
-def _common_entries(graph: Graph, product: Node, near: Node) -> list[Node]:
-    """Return the array entries and scalars that are factors of both `product` and `near`, the series that replaces
-    `product` near a removable singularity.
-
-    They are written in front of the choice between the two, so that the choice depends on fewer indices.
-    """
-    factors = graph.factors(near)
-    return [arg for arg in product.args if arg.op in ("read", "scalar") and arg in factors]
 
 
 def _may_cancel(node: Node) -> bool:

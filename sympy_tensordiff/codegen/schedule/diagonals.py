@@ -46,7 +46,7 @@ def values_of(scatter: Scatter, taken: set[str]) -> tuple[Kernel, Scatter] | Non
     ``taken`` are names in use.
     """
     *before, last = scatter.body
-    is_plain = scatter.exclusive and scatter.axes and isinstance(last, Set) and isinstance(last.target, Load)
+    is_plain = scatter.exclusive and isinstance(last, Set) and isinstance(last.target, Load)
     if not is_plain or not any(isinstance(s, Loop) for s in statements(before)):
         return None
     assert isinstance(last, Set) and isinstance(last.target, Load)
@@ -64,7 +64,7 @@ def _additions_last(steps: Sequence[Step]) -> list[Step]:
     found: list[Step] = []
     waiting: list[Scatter] = []
     for step in steps:
-        is_plain = isinstance(step, Scatter) and step.exclusive and step.axes and len(step.body) == 1
+        is_plain = isinstance(step, Scatter) and step.exclusive and len(step.body) == 1
         touched = {*uses(step).arrays} - {step.array} if is_plain else {step.array, *uses(step).arrays}
         found += [one for one in waiting if one.array in touched]
         waiting = [one for one in waiting if one.array not in touched]

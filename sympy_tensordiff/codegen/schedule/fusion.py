@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.ir.loops import (
     Statement,
     defines,
     is_accumulator,
+    is_let,
     is_store,
     reduction_of,
 )
@@ -41,9 +42,30 @@ from sympy_tensordiff.codegen.ir.programs import (
     Step,
     Trapezoid,
 )
-from sympy_tensordiff.codegen.ir.rename import renamed, unique
-from sympy_tensordiff.codegen.ir.scalars import OF_ONE_EXPONENTIAL, Bound, Ends, External, Load, Name, Operation
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, weight
+from sympy_tensordiff.codegen.ir.rename import Renaming, renamed, unique
+from sympy_tensordiff.codegen.ir.scalars import (
+    OF_ONE_EXPONENTIAL,
+    Bound,
+    Ends,
+    External,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Scalar,
+)
+from sympy_tensordiff.codegen.ir.walk import (
+    filled_arrays,
+    forms,
+    loads,
+    loops,
+    outer_names,
+    own_names,
+    scalars,
+    statements,
+    used_names,
+    weight,
+)
 from sympy_tensordiff.codegen.schedule.cpu import (
     PLAIN,
     Nest,
@@ -66,7 +88,7 @@ MAX_STEPS_BETWEEN = 64
 Half and twice as much change no text of the benchmarks.
 """
 
-MAX_GROUP_OPERATIONS = 600
+MAX_GROUP_OPERATIONS = 2400
 """Kernels of more scalar operations and reads in all do not run together.
 
 Half as many take 1.2 of the time of the derivatives of Hagan's volatilities, whose logarithms are computed once in each
@@ -478,6 +500,7 @@ def scheduled_together(step: FusedKernels, site: ScheduleContext) -> Nest:
             parts.total(kernel)
         else:
             parts.row(kernel)
+    parts.join_constants()
     first, stop = map(Affine.variable, site.block) if site.block is not None else (ZERO, step.extent)
     ends = [(first, stop), *((ZERO, end) for _, end in step.inner)]
     *around, row = [span(axis, low, end) for axis, (low, end) in zip(step.axes, ends, strict=True)]
@@ -549,6 +572,32 @@ class _Parts:
         self.inside += self.iteration(kernel, loop.body, {accumulator.name: entry})
         if not axes or store.value != own:
             self.after += self.iteration(kernel, [store], {accumulator.name: entry})
+
+    def join_constants(self) -> None:
+        """Give equal scalars that are set before the common loop one name, so that loops that are joined compute once
+        what they compute from them: ``1/s[0]`` of several kernels. The same scalars inside of the loop are dropped.
+        """
+        filled = {*self.step.filled}
+        times = Counter(p.name for p in statements((*self.before, *self.inside, *self.after)) if isinstance(p, Set))
+        names: dict[str, str] = {}
+        values: dict[Scalar, str] = {}
+        known: set[str] = set()
+        kept: list[list[Statement]] = []
+        for part in (self.before, self.inside):
+            kept.append([])
+            for statement in part:
+                (new,) = Renaming(names).body((statement,))
+                is_constant = is_let(new) and times[new.name] == 1 and not isinstance(new.value, Load | Number)
+                if is_let(new) and is_constant and used_names(new) <= known:
+                    if filled.isdisjoint(load.array for load in loads([new])):
+                        first = values.get(new.value) if part is self.inside else values.setdefault(new.value, new.name)
+                        if first is not None and first != new.name:
+                            names[new.name] = first
+                            continue
+                        known |= {new.name} if part is self.before else set()
+                kept[-1].append(new)
+        self.before, self.inside = kept
+        self.after = [*Renaming(names).body(self.after)]
 
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]
