@@ -10,16 +10,17 @@ parts, or several results, use one sum, that has an array first (`shared_parts`)
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, quotient
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable, quotient
 from sympy_tensordiff.integer.floor_elimination import symbolic_divisors
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import is_implied, remove_redundant
-from sympy_tensordiff.integer.indirect import data_entries
+from sympy_tensordiff.integer.indirect import bound_of_data, data_entries
 from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.rows import Rows, partition, renaming_map, unit_bounds_of
 
@@ -319,7 +320,8 @@ class Planner:
         """Return the constraints on the new variables `axes`, which stand for the index forms ``forms``, that the loops
         of `context` imply. Loop variables are eliminated. None if the constraints cannot hold.
         """
-        rows = [row for row in context.rows if not data_entries([row.form])]
+        used = {v for form in forms for v in form.atoms()}
+        rows = [row for row in (_with_ranges_of_data(row, used) for row in context.rows) if row is not None]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
@@ -347,6 +349,19 @@ class Planner:
             elif c < -1 and rounded:
                 highs.append(quotient(row.form - Affine({axis: c}), -c))
         return tuple(lows), tuple(highs)
+
+
+def _with_ranges_of_data(row: Constraint, used: AbstractSet[Variable]) -> Constraint | None:
+    """Return `row`, or a weaker constraint if it has entries of data, ``v < start[i + 1]``: these may have any value of
+    their declared range. None if they have none, or if the variables ``used`` for the axes of an array are on both
+    sides: an array over i and all v would be larger than the loops.
+    """
+    if not data_entries([row.form]):
+        return row
+    inside = {v for entry in data_entries([row.form]) for form in entry.index for v in form.atoms()}
+    plain = {v for v, _ in row.form.terms} & used
+    bound = bound_of_data(row.form, 1) if row.kind == "ge" and not (plain and inside & used) else None
+    return None if bound is None else Constraint("ge", bound)
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:

@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.lower.functions import is_user_function
 from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import is_dear, is_general_power
 from sympy_tensordiff.codegen.lower.plan import Planner, is_never_empty
+from sympy_tensordiff.graph.disequalities import coalesce_sides
 from sympy_tensordiff.graph.interning import Number, breadth_first
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine
@@ -32,6 +33,8 @@ def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` with products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``: the diagonal term
     is then computed on the diagonal only. Some terms are joined before, as ``x*s - y*s`` to ``s*(x - y)``.
     """
+    if "sum" in graph.kinds:  # results that were printed have been joined so already
+        nodes = coalesce_sides(graph, nodes)
     nodes = rewritten(graph, nodes, partial(_with_joined_indices, graph))
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
     nodes = rewritten(graph, with_canonical_signs(graph, nodes, for_readers=False), partial(_with_choices, graph))
