@@ -27,6 +27,7 @@ from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, ranges_of_data, recurrence
 from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments, with_sorted_selections
+from sympy_tensordiff.codegen.lower.factored_sums import factored_sums
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import (
     joined_sums,
@@ -357,6 +358,7 @@ def _in_loop_form(
         tight = with_running_sums(graph, tight) if options.rows else tight
         tight, known = nested_around_known_sums(graph, lowering.planner, with_coprime_terms(graph, tight))
         tight = joined_sums(graph, lowering.planner, tight)
+        tight = factored_sums(graph, lowering.planner, tight, lowering.hints)
         tight = separated_sums(graph, tight, lambda *part: numbered(lowering.planner, *part) in known)
         tight = with_tests_as_choices(graph, tight) if options.rows else tight
         tight, shared = ordered_sums(graph, lowering.planner, tight)

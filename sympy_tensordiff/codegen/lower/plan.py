@@ -74,12 +74,12 @@ class StorageCandidate:
 
     def order(self, context: EnclosingLoops) -> tuple[int, ...]:
         """Return the order of the array's axes, as a permutation, that is contiguous in the loops of `context`: axes
-        whose indices contain variables of inner loops come last.
+        whose indices contain variables of outer loops come first. ``i + a`` comes before j in loops over i, j and a:
+        with the loop over j inside of that over a, the entries that one row reads are rows.
         """
         depth = {v: n for n, v in enumerate(context.variables)}
-        return tuple(
-            sorted(range(len(self.forms)), key=lambda n: max(depth[v] for v in self.forms[n].atoms() if v in depth))
-        )
+        inside = [[depth[v] for v in form.atoms() if v in depth] for form in self.forms]
+        return tuple(sorted(range(len(self.forms)), key=lambda n: (min(inside[n]), max(inside[n]))))
 
 
 Domain = tuple[Rows, tuple[tuple[Affine, ...], ...], tuple[tuple[Affine, ...], ...]]
