@@ -422,3 +422,28 @@ def test_derivatives_beside_stored_values(backend, dtype, name):
             for at, entry, one in zip(points, entries, wanted[key], strict=True):
                 error = abs(mpmath.mpf(float(entry)) - one) / max(abs(one), tiny / eps) / eps
                 assert error <= ULPS, (keys, key, at, float(error))
+
+
+def test_factors_beside_a_series_have_one_form():
+    """In the derivative of a squared residual, the residual is computed once, not for the series and beside it."""
+    i, k, n, d = td.indices("i k n d")
+    P, x, s = td.TensorSymbol("P", n), td.TensorSymbol("x", (n, d)), td.TensorSymbol("s", 2)
+    u = x[i, k] / s[0]
+    price = td.IndexedSum(sympy.exp(-s[1] * ((1 - sympy.exp(-u)) / u - sympy.exp(-u))), (k, 0, d - 1))
+    gradient = td.gradient(td.IndexedSum((P[i] - price) ** 2, (i, 0, n - 1)), s)
+    text = td.generate_code((P, x, s), gradient, "numba")
+    assert text[text.index("def fill") : text.index("def checked")].count("plus(s0, t0[k])") == 1
+    numbers = np.array([[0.0, 1e-9, 1e-3, 0.4], [2.0, 1e-5, 3.0, 0.1]])
+    found = td.lambdify((P, x, s), gradient, "llvm")(np.array([3.0, 4.5]), numbers, np.array([0.9, 0.6]))
+    with mpmath.workdps(40):
+
+        def value(a, b):
+            def term(t):
+                u = mpmath.mpf(t) / a
+                return mpmath.exp(-b * ((1 - mpmath.exp(-u)) / u - mpmath.exp(-u) if u else mpmath.mpf(0)))
+
+            rows = zip((3.0, 4.5), numbers.tolist(), strict=True)
+            return mpmath.fsum((p - mpmath.fsum(map(term, row))) ** 2 for p, row in rows)
+
+        wanted = [mpmath.diff(value, (0.9, 0.6), order) for order in ((1, 0), (0, 1))]
+    np.testing.assert_allclose(found, [float(w) for w in wanted], rtol=1e-13)

@@ -22,12 +22,12 @@ from sympy_tensordiff.codegen.lower.carries import repeated_carries, with_runnin
 from sympy_tensordiff.codegen.lower.compared_values import with_compared_values
 from sympy_tensordiff.codegen.lower.data_tests import with_tests_as_choices
 from sympy_tensordiff.codegen.lower.exponentials import without_large_exponentials
+from sympy_tensordiff.codegen.lower.factored_sums import factored_sums
 from sympy_tensordiff.codegen.lower.groupings import with_common_groupings
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.recurrences import checks_of_steps, over_forms, ranges_of_data, recurrence
 from sympy_tensordiff.codegen.lower.scatters import extrema_over_segments, with_sorted_selections
-from sympy_tensordiff.codegen.lower.factored_sums import factored_sums
 from sympy_tensordiff.codegen.lower.separated_sums import separated_sums
 from sympy_tensordiff.codegen.lower.sums import (
     joined_sums,

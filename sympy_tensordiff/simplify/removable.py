@@ -210,8 +210,8 @@ def _with_choices(
     graph: Graph, node: Node, chosen: Sequence[SeriesChoice], done: Mapping[Node, Node], whole: Mapping[Node, Node]
 ) -> Node:
     """Return `node` with a select for each group of terms in `chosen`: the power series near the point at which the
-    terms cancel, their sum elsewhere. `done` maps `node` and its terms to the forms that are computed elsewhere, `whole`
-    to their formulas without reads of arrays, of which series are made.
+    terms cancel, their sum elsewhere. `done` maps `node` and its terms to the forms that are computed elsewhere,
+    `whole` to their formulas without reads of arrays, of which series are made.
 
     A factor that does not take part in the cancellation has one form near that point and elsewhere. Entries and scalars
     among such factors are written in front of the choice, which then depends on fewer indices.

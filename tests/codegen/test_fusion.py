@@ -303,3 +303,16 @@ def test_a_sum_with_a_scalar_in_front_of_its_loop_joins_the_loop_that_fills_what
     program = prepared(build_program((X, w, v), total, rows=True), "numba", splits=False)
     program = fuse(program, Prover(program))
     assert [type(step) for step in program.kernels] == [FusedKernels]
+
+
+def test_entries_of_a_stack_are_summed_in_one_loop():
+    """Both derivatives by s take exponentials of the same entries, divided by the same number."""
+    P, s = td.TensorSymbol("P", n), td.TensorSymbol("s", 2)
+    u = x[i, k] / s[0]
+    price = td.IndexedSum(sympy.exp(-s[1] * ((1 - sympy.exp(-u)) / u - sympy.exp(-u))), (k, 0, m - 1))
+    gradient = td.gradient(td.IndexedSum((P[i] - price) ** 2, (i, 0, n - 1)), s)
+    text = td.generate_code((P, x, s), gradient, "numba")
+    body = text[text.index("def fill") : text.index("def checked")]
+    assert body.count("to which each adds") == 2
+    assert body.count(" = real(1)/s[0]\n") == 1
+    assert body.count("in range(") <= 5

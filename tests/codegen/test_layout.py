@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.ir.steps import calls_in_loops
 from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.ir.walk import scalars
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.schedule.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.layout import _column_reads, in_reading_order
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -272,3 +272,19 @@ def test_a_product_lies_as_the_arguments_that_are_read_with_it():
     temporaries = plan[plan.index("temporaries:") : plan.index("kernels:")]
     assert " : array (n, m)\n" in temporaries
     assert " : array (m, n)\n" not in temporaries
+
+
+def test_a_product_lies_with_what_is_computed_from_it():
+    """The hidden layer is read by columns for a vector of weights: it and the product below it are transposed."""
+    n, d, h, a = td.indices("n d h a")
+    inputs, targets = td.TensorSymbol("X", (n, d)), td.TensorSymbol("y", n)
+    first, second, weights = td.TensorSymbol("U", (d, h)), td.TensorSymbol("V", (h, a)), td.TensorSymbol("w", h)
+    hidden = td.tanh(inputs @ first)
+    value = td.mean(td.logsumexp(hidden @ second, axis=1)) + td.mean((hidden @ weights - targets) ** 2)
+    arguments = inputs, first, second, weights, targets
+    program = build_program(arguments, (value, *td.gradient(value, (first, second, weights))))
+    turned = in_reading_order(program)
+    assert _column_reads(program) > _column_reads(turned) == 0
+    random = np.random.default_rng(1)
+    shapes = (5, 3), (3, 4), (4, 2), (4,), (5,)
+    check_against(*map(calls_in_loops, (program, turned)), [random.normal(size=shape) for shape in shapes])

@@ -1,5 +1,7 @@
 """Functions behind a test of data, such as ``y[i] == 0``, are computed once, not again for each entry of a result."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import sympy
@@ -61,3 +63,33 @@ def test_values(name, backend):
         np.testing.assert_allclose(call(x, weights, labels), wanted, rtol=1e-11, atol=1e-12)
         single = call(x.astype(np.float32), weights.astype(np.float32), labels)
         np.testing.assert_allclose(single, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_values_in_ranges_from_data_are_stored_once():
+    """The range of v comes from data, its declared limits are sizes: values of v are stored for all of them, once."""
+    n, q, d, i, v, k = td.indices("n q d i v k")
+    X, w = td.TensorSymbol("X", (q, d)), td.TensorSymbol("w", d)
+    start = td.TensorSymbol("start", n + 1, dtype=int, below=q + 1)
+    miss = 1 - td.sigmoid(td.IndexedSum(X[v, k] * w[k], (k, 0, d - 1)))
+    value = td.IndexedSum(td.IndexedProduct(miss, (v, start[i], start[i + 1] - 1)), (i, 0, n - 1))
+    gradient = td.gradient(value, w)
+    program = build_program((X, w, start), gradient)
+    assert {str(array.shape) for array in program.temporaries} == {"(q,)"} and len(program.temporaries) == 3
+    rng = np.random.default_rng(0)
+    points, weights, limits = rng.normal(size=(9, 2)), rng.normal(size=2), np.array([0, 2, 2, 6, 7, 9])
+    own = 1 / (1 + np.exp(points @ weights))
+    wanted = sum(-np.prod(own[low:high]) * ((1 - own[low:high]) @ points[low:high]) for low, high in pairwise(limits))
+    for backend in ("numpy", "llvm"):
+        found = td.lambdify((X, w, start), gradient, backend)(points, weights, limits)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_an_array_over_rows_of_data_is_no_larger_than_the_loops():
+    """Values of i and of v in the range that data give for i would fill n*q entries; the loops visit q."""
+    n, q, i, v, u = td.indices("n q i v u")
+    x = td.TensorSymbol("x", q)
+    start = td.TensorSymbol("start", n + 1, dtype=int, below=q + 1)
+    before = td.IndexedSum(sympy.sin(x[u]), (u, start[i], v - 1))
+    value = td.IndexedSum(sympy.cos(before) * x[v], (v, start[i], start[i + 1] - 1), (i, 0, n - 1))
+    program = build_program((x, start), value)
+    assert all(len(array.shape) < 2 for array in program.temporaries)

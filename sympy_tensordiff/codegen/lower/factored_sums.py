@@ -1,4 +1,5 @@
-"""Sums over several indices as sums of sums: ``Sum_a f[a]*Sum_b g[b]*x[i+a, j+b]`` for ``Sum_ab f[a]*g[b]*x[i+a, j+b]``.
+"""Sums over several indices as sums of sums: ``Sum_a f[a]*Sum_b g[b]*x[i+a, j+b]`` for
+``Sum_ab f[a]*g[b]*x[i+a, j+b]``.
 
 The inner sum depends on two integers, ``i + a`` and j. Its values are stored in an array, and serve all i and a with
 the same ``i + a``: a blur with a separable window of 11 x 11 entries takes 22 products an entry in place of 121. (For
@@ -29,9 +30,7 @@ _BOUNDED = frozenset({sympy.sin, sympy.cos, sympy.tanh, sympy.erf, sigmoid})
 _ARITHMETIC = frozenset({"const", "scalar", "index", "read", "mul", "add", "pow", "select", "compare"})
 
 
-def factored_sums(
-    graph: Graph, planner: Planner, roots: Sequence[Node], hints: Callable[[Affine], int]
-) -> list[Node]:
+def factored_sums(graph: Graph, planner: Planner, roots: Sequence[Node], hints: Callable[[Affine], int]) -> list[Node]:
     """Return `roots` with sums over several indices written as sums of sums, if the inner ones depend on so few
     integers that fewer products are computed. ``hints(extent)`` is the expected length of an axis.
 

@@ -478,11 +478,20 @@ class Shifts:
                 return None
             lows, highs = zip(*boxes, strict=True)
             first = replace(first, rows=found, lows=lows, highs=highs)
-        reads = [part for part in reachable(first.node) if part.op == "read"]
-        rows_of_reads = [row for part in reads for row in shape_rows(part.data, part.args[0].shape)]
-        if not all(is_implied(row, (*facts, *found)) for row in rows_of_reads):
+        if not all(self._reads_inside(part, found) for part in _outermost_reads(first.node)):
             return None
         return first if self.planner.is_safe(first.node, found) else None
+
+    def _reads_inside(self, part: Node, rows: Rows) -> bool:
+        """Return whether `part`, a read, or a reduction with all reads in it, stays inside of the shapes of tensors
+        wherever `rows` hold.
+        """
+        if part.op == "read":
+            return all(
+                is_implied(row, (*self.planner.facts, *rows)) for row in shape_rows(part.data, part.args[0].shape)
+            )
+        _, own, body = self.planner.graph.inside(part, ())
+        return all(self._reads_inside(inner, (*rows, *own)) for inner in _outermost_reads(body))
 
     def _has_place(self, candidate: StorageCandidate) -> bool:
         """Return whether an array for `candidate` is provably no larger than some tensor of the program: for some order
@@ -681,3 +690,11 @@ def own_work(part: Node) -> int:
             return FUNCTION
         return 1 + DIVISION * (int(exponent < 0) + int(exponent.denominator == 2))
     return int(part.op in ("read", "select"))
+
+
+def _outermost_reads(node: Node) -> list[Node]:
+    """Return the reads and the reductions below `node` that are in no other reduction."""
+    inside = frozenset(("read", *BINDERS))
+    return [
+        part for part in breadth_first(node, lambda part: () if part.op in BINDERS else part.args) if part.op in inside
+    ]

@@ -50,7 +50,6 @@ from sympy_tensordiff.codegen.ir.scalars import (
     External,
     Load,
     Name,
-    Number,
     Operation,
     Scalar,
 )
@@ -581,23 +580,24 @@ class _Parts:
         times = Counter(p.name for p in statements((*self.before, *self.inside, *self.after)) if isinstance(p, Set))
         names: dict[str, str] = {}
         values: dict[Scalar, str] = {}
-        known: set[str] = set()
-        kept: list[list[Statement]] = []
-        for part in (self.before, self.inside):
-            kept.append([])
+
+        def with_one_name(part: Sequence[Statement], is_before: bool) -> list[Statement]:
+            """Return the statements ``part`` without definitions of scalars that are equal to an earlier one."""
+            kept: list[Statement] = []
             for statement in part:
                 (new,) = Renaming(names).body((statement,))
-                is_constant = is_let(new) and times[new.name] == 1 and not isinstance(new.value, Load | Number)
-                if is_let(new) and is_constant and used_names(new) <= known:
-                    if filled.isdisjoint(load.array for load in loads([new])):
-                        first = values.get(new.value) if part is self.inside else values.setdefault(new.value, new.name)
-                        if first is not None and first != new.name:
-                            names[new.name] = first
-                            continue
-                        known |= {new.name} if part is self.before else set()
-                kept[-1].append(new)
-        self.before, self.inside = kept
-        self.after = [*Renaming(names).body(self.after)]
+                is_own = is_let(new) and times[new.name] == 1 and used_names(new) <= {*values.values()}
+                if is_let(new) and is_own and filled.isdisjoint(load.array for load in loads([new])):
+                    first = values.setdefault(new.value, new.name) if is_before else values.get(new.value, new.name)
+                    if first != new.name:
+                        names[new.name] = first
+                        continue
+                kept.append(new)
+            return kept
+
+        self.before = with_one_name(self.before, True)
+        self.inside = with_one_name(self.inside, False)
+        self.after = [*Renaming(names).body(tuple(self.after))]
 
     def iteration(
         self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]

@@ -104,7 +104,8 @@ def _turnable(program: Program) -> AbstractSet[str]:
     read them.
     """
     own = {array.name for array in program.temporaries if len(array.shape) > 1}
-    return own - {n for step in program.kernels if type(step) not in (Kernel, ContractionStep) for n in uses(step).arrays}
+    others = [step for step in program.kernels if type(step) not in (Kernel, ContractionStep)]
+    return own - {name for step in others for name in uses(step).arrays}
 
 
 def _with_sums_along_rows(program: Program) -> Program:
