@@ -510,6 +510,12 @@ KERNELS = {
         ArgumentError,
         "'julia'; the backends are 'numpy', 'numba', ",
     ),
+    "capital letters in a backend": (
+        lambda: td.lambdify([x], f, "Jax"),
+        ArgumentError,
+        r"unknown backend 'Jax' \(did you mean 'jax'\?\); the backends are .*'torch', .*, and 'c' and 'cuda_c'",
+    ),
+    "another name of a backend": (lambda: td.lambdify([x], f, "pytorch"), ArgumentError, "did you mean 'torch'"),
     "no backend": (lambda: td.lambdify([x], f, None), ArgumentError, "unknown backend None"),
     "unknown backend of text": (lambda: td.generate_code([x], f, "julia"), ArgumentError, "unknown backend 'julia'"),
 }

@@ -83,6 +83,9 @@ def torch_function(
     >>> layer(signal, weights).square().sum().backward()  # doctest: +SKIP
     """
     torch = import_optional("torch", "PyTorch", "torch")
+    if backend not in ("torch", "llvm", "numba", "numpy", "cuda"):
+        known = "'torch', 'llvm', 'numba', 'numpy' and 'cuda'"
+        raise ArgumentError(f"torch_function works with the backends {known}, not with {backend!r}")
     function = BridgedFunction(args, expr, wrt, backend, options)
     if backend == "torch":
         return _traced_function(torch, function)

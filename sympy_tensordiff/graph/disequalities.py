@@ -2,7 +2,8 @@
 
 The printed result has one sum over ``k != p`` and ``j != k, p`` instead of six ordered ranges. Guards of the graph are
 conjunctions of inequalities; a coalesced term has a `select` by ``compare ne`` of indices under the sum instead. Loops
-would test it at each point, so this form is for printing only.
+would test it at each point, so this form is for printing, and for sums with entries of matrices, of which the diagonal
+is stored as 0.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ class PuncturedSum(NamedTuple):
     """Constraints that are tested in the summand, as those on entries of integer data."""
 
 
-def coalesce_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """Return ``nodes`` with ``Sum_{j < p} f + Sum_{j > p} f`` written as one sum over ``j != p``."""
-    work = _SideJoiner(graph)
+def coalesce_sides(graph: Graph, nodes: Sequence[Node], of_matrices: bool = False) -> list[Node]:
+    """Return ``nodes`` with ``Sum_{j < p} f + Sum_{j > p} f`` written as one sum over ``j != p``; with ``of_matrices``
+    only if f has an entry of a matrix at the row and column j and p, since other such sums go on from p to p + 1.
+    """
+    work = _SideJoiner(graph, of_matrices)
     return [trampoline(work.visit(node, ())) for node in nodes]
 
 
@@ -50,8 +53,9 @@ class _SideJoiner:
     p``; inner additions come first.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, of_matrices: bool) -> None:
         self.graph = graph
+        self.of_matrices = of_matrices
         self.done: dict[tuple[Node, Rows], Node] = {}
         self.level: dict[int, int] = {}
 
@@ -189,10 +193,12 @@ class _SideJoiner:
         0``; None if they do not fit together. The constraints `known` hold around both.
         """
         if one.conditions != other.conditions:
-            return self.coalesce_conditions(one, other)
+            return None if self.of_matrices else self.coalesce_conditions(one, other)
         for side in one.rows:
             for opposite in other.rows:
                 if not _are_opposite(side, opposite):
+                    continue
+                if self.of_matrices and not _has_matrix_entry(one.product, side.form):
                     continue
                 inside = (*known, *_read_ranges(one.product, one.variables))
                 here, there = (*one.rows, *inside), (*other.rows, *inside)
@@ -268,6 +274,19 @@ class _SideJoiner:
 def _are_opposite(side: Constraint, opposite: Constraint) -> bool:
     """Return whether the constraints are ``form > 0`` and ``form < 0`` for one form."""
     return side.kind == opposite.kind == "ge" and side.form + opposite.form == Affine.of(-2)
+
+
+def _has_matrix_entry(product: Node, form: Affine) -> bool:
+    """Return whether `product` has an entry of a tensor with the variables of `form`, j and p of ``j - p``, on separate
+    axes.
+    """
+    wanted = form.atoms()
+    axes = (
+        [index.atoms() & wanted for index in part.data]
+        for part in reachable(product)
+        if part.op == "read" and part.args[0].op == "tensor"
+    )
+    return any(frozenset().union(*own) == wanted and not any(one == wanted for one in own) for own in axes)
 
 
 def _not_zero(form: Affine, known: Rows) -> bool:

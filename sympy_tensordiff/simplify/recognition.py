@@ -83,11 +83,12 @@ def recognise(
             else:
                 if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in facts.symmetric:
                     facts.symmetric[node] = is_symmetric(graph, node, facts.symmetric)
-                    if facts.symmetric[node]:  # the graph knows symmetric matrices only: being in it is the test
-                        graph.symmetric[node] = True
                 return node
 
-    return rewritten(graph, roots, nodes, rewriting, facts.uses)
+    new = rewritten(graph, roots, nodes, rewriting, facts.uses)
+    # The graph knows symmetric matrices only: being in its record is the test.
+    graph.symmetric.update({matrix: True for matrix, answer in facts.symmetric.items() if answer})
+    return new
 
 
 # ---------------------------------------------------------------- functions

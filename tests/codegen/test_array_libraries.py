@@ -644,3 +644,55 @@ def test_long_terms_are_computed_before_they_are_added_up(is_long, dims, jax):
     ends = [td.lambdify((x, y), function)(arrays[0] + sign * step * turned, arrays[1]) for sign in (1, -1)]
     slope = np.sum(np.asarray(jax.grad(computed)(*arrays)) * turned)
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-7)
+
+
+N_, I_ = td.indices("n i")
+X_, PLACES = td.TensorSymbol("x", N_), td.TensorSymbol("places", N_, dtype=int)
+
+
+@pytest.mark.parametrize("backend", ["cupy", "jax", "torch"])
+def test_other_numbers_are_refused(backend, request):
+    """An imaginary part or a fraction of an index would be dropped."""
+    request.getfixturevalue(backend)
+    chosen = td.lambdify((X_, PLACES), td.TensorComprehension(X_[PLACES[I_]] ** 2, (I_, N_)), backend)
+    assert np.asarray(chosen([1.0, 3.0], [1, 0])).tolist() == [9, 1]
+    for wrong, message in (
+        ((np.array([1j, 2.0]), [1, 0]), "x has the type (torch.)?complex128; real numbers are needed"),
+        ((np.ones(2), np.array([1.7, 0.0])), "places has the type (torch.)?float64; integers are needed"),
+        ((np.ones(2), np.array([True, False])), "places has the type (torch.)?bool; integers are needed"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            chosen(*wrong)
+
+
+@pytest.mark.parametrize("backend", ["cupy", "jax", "torch"])
+@pytest.mark.parametrize(
+    "function",
+    [sympy.loggamma, lambda u: sympy.polygamma(1, u), lambda u: sympy.erfinv(u / 9)],
+    ids=["gamma", "psi", "inverse"],
+)
+def test_special_functions_of_the_libraries(function, backend, request):
+    """Each has SciPy's functions under their names, and differentiates them."""
+    request.getfixturevalue(backend)
+    value = td.IndexedSum(function(X_[I_]), (I_, 0, N_ - 1))
+    results, points = (value, td.gradient(value, X_)), np.array([0.3, 1.5, 4.0])
+    assert_close(td.lambdify(X_, results, backend)(points), td.lambdify(X_, results, "numpy")(points), 1e-13)
+
+
+def test_torch_differentiates_results_without_entries(torch):
+    """A stencil on one entry and a sum over none are constants; their derivatives are zeros."""
+    steps = td.IndexedSum((X_[I_ + 1] - X_[I_]) ** 2, (I_, 0, N_ - 2))
+    for function in (td.lambdify(X_, (steps, td.sum(X_**2)), "torch"), td.torch_function(X_, (steps, td.sum(X_**2)))):
+        for length, slopes in ((0, []), (1, [2.0]), (2, [2.0, 2.0])):
+            x = torch.ones(length, dtype=torch.float64, requires_grad=True)
+            sum(function(x)).backward()
+            assert x.grad.tolist() == slopes
+
+
+def test_positive_parts_have_the_derivative_0_at_0(jax, torch):
+    value = td.sum(td.relu(X_) + td.maximum(0, X_ - 1))
+    ours = td.lambdify(X_, value, "jax")
+    assert jax.grad(ours)(np.array([0.0, 1.0, 3.0])).tolist() == [0, 1, 2]
+    x = torch.tensor([0.0, 1.0, 3.0], requires_grad=True)
+    td.lambdify(X_, value, "torch")(x).backward()
+    assert x.grad.tolist() == [0, 1, 2]

@@ -140,4 +140,4 @@ def test_only_parts_that_may_have_an_array_are_written_over_its_axes(monkeypatch
 
     monkeypatch.setattr(Planner, "candidate", counted)
     text = td.generate_code([*variables, *directions], results, "numba")
-    assert count < 14 * text.count("np.empty")
+    assert count < 22 * text.count("np.empty")  # in three programs, of which one is printed

@@ -510,12 +510,29 @@ def type_of(*values):
     """The type of the results: float32 if all arrays have it, else float64."""
     strong = [v.dtype if v.dtype.kind == "f" else cp.float64 for v in values if hasattr(v, "dtype")]
     return cp.result_type(*strong) if strong else cp.float64
+
+
+def checked(name, value, is_index=False):
+    """The value; TypeError for complex numbers, and for an index that is no integer."""
+    found = cp.asarray(value).dtype
+    if found.kind not in ("iu" if is_index else "biuf"):
+        raise TypeError(f"{name} has the type {found}; {'integers' if is_index else 'real numbers'} are needed")
+    return value
 ''',
     "jax": '''
 def type_of(*values):
     """The type of the results: the widest one of the arrays; integers count as the default type of JAX."""
     typed = [v for v in values if hasattr(v, "dtype") and not getattr(v, "weak_type", False)]
     return jnp.result_type(*[v.dtype if jnp.issubdtype(v.dtype, jnp.floating) else float for v in typed] or [float])
+
+
+def checked(name, value, is_index=False):
+    """The value; TypeError for complex numbers, and for an index that is no integer."""
+    found = jnp.asarray(value).dtype
+    is_wrong = not jnp.issubdtype(found, jnp.integer) if is_index else jnp.issubdtype(found, jnp.complexfloating)
+    if is_wrong:
+        raise TypeError(f"{name} has the type {found}; {'integers' if is_index else 'real numbers'} are needed")
+    return value
 ''',
     "torch": '''
 def type_of(*values):
@@ -528,6 +545,15 @@ def type_of(*values):
 def device_of(*values):
     """The device of the first tensor; None without one."""
     return next((v.device for v in values if isinstance(v, torch.Tensor)), None)
+
+
+def checked(name, value, is_index=False):
+    """The value; TypeError for complex numbers, and for an index that is no integer."""
+    found = torch.as_tensor(value)
+    is_wrong = found.is_complex() or (is_index and (found.is_floating_point() or found.dtype == torch.bool))
+    if is_wrong:
+        raise TypeError(f"{name} has the type {found.dtype}; {'integers' if is_index else 'real numbers'} are needed")
+    return value
 ''',
 }
 """The functions that ``compute`` calls, by backend."""

@@ -638,6 +638,9 @@ class VectorPrinter(ScalarPrinter):
             return f"real(called({', '.join(texts)}))"
         if function == "spherical_bessel" and self.dialect.is_pure and isinstance(arguments[0], Number):
             return f"spherical_bessel({arguments[0].value}, {self.argument(arguments[1])})"
+        if function == "max" and self.dialect.positive_part and Number(0) in arguments and len(arguments) == 2:
+            (other,) = (argument for argument in arguments if argument != Number(0))
+            return f"{self.dialect.positive_part}({self.argument(other)})"
         text = super().call(function, arguments)
         return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 

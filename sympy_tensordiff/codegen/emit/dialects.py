@@ -35,6 +35,8 @@ class Dialect:
     is_fused: bool = False
     is_differentiated: bool = False
     """Whether the library differentiates programs, so that masked entries must have finite derivatives."""
+    positive_part: str = ""
+    """The function ``max(x, 0)`` whose derivative at 0 is 0, as this package has it, and not one half."""
     own: Mapping[str, str] = field(default_factory=dict)
     other_helpers: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[Reduction, str] = field(default_factory=dict)
@@ -127,13 +129,14 @@ DIALECTS = {
         ),
         Dialect(
             "jax", "JAX", "jnp", ("import jax", "import jax.numpy as jnp", "from jax.scipy import linalg, special"),
-            is_fused=True, is_differentiated=True,
+            is_fused=True, is_differentiated=True, positive_part="jax.nn.relu",
             barrier="computed_once({})", apart="computed_first({})", other_helpers=JAX_HELPERS,
             own=_SPECIAL | _CALLED | {"cosh": "cosh", "sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
             integers="jnp.asarray({}, int)", preamble={"real": "functools.partial(jnp.asarray, dtype=dtype)"},
         ),
         Dialect(
             "torch", "PyTorch", "torch", ("import torch",), is_differentiated=True, other_helpers=TORCH_HELPERS,
+            positive_part="torch.relu",
             own=_CALLED | {
                 "gamma": "gamma", "cbrt": "cbrt", "sigmoid": "torch.sigmoid",
             },

@@ -27,7 +27,10 @@ MAX_TERMS = 8
 """Additions of more terms are not multiplied out."""
 
 _BOUNDED = frozenset({sympy.sin, sympy.cos, sympy.tanh, sympy.erf, sigmoid})
-_ARITHMETIC = frozenset({"const", "scalar", "index", "read", "mul", "add", "pow", "select", "compare"})
+_ARITHMETIC = frozenset({"const", "scalar", "index", "read", "mul", "add", "select", "compare"})
+
+MAX_POWER = 4
+"""Factors with higher powers may overflow, as those with negative ones may."""
 
 
 def factored_sums(graph: Graph, planner: Planner, roots: Sequence[Node], hints: Callable[[Affine], int]) -> list[Node]:
@@ -168,11 +171,13 @@ def _parted(v: int, variables: Sequence[int], rows: Rows) -> tuple[Rows, Rows, t
 
 def _is_moderate(factor: Node) -> bool:
     """Return whether `factor` neither overflows nor underflows where entries of tensors are moderate."""
-    parts = breadth_first(factor, lambda part: () if part.op in BINDERS else part.args)
-    return all(
-        part.op in _ARITHMETIC
-        or part.op in BINDERS
-        or (part.op == "call" and part.data in _BOUNDED)
-        or part.op == "tensor"
-        for part in parts
-    )
+    parts = breadth_first(factor, lambda part: () if part.op in BINDERS or part.op == "read" else part.args)
+    return all(map(_is_moderate_operation, parts))
+
+
+def _is_moderate_operation(part: Node) -> bool:
+    """Return whether the value of `part` is moderate if its arguments are."""
+    if part.op == "pow":
+        exponent = part.args[1]
+        return exponent.op == "const" and 0 < exponent.data <= MAX_POWER
+    return part.op in _ARITHMETIC or part.op in BINDERS or (part.op == "call" and part.data in _BOUNDED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import sympy
@@ -204,20 +205,59 @@ def implementation(name: str, count: int, backend: str) -> Function | None:
     special = _BY_NAME[name, count]
     if backend == "numpy":
         return special.formula(*map(_array_function, special.names))
-    if backend in ("cuda", "cupy", "jax", "torch") or special.compiled is None:
+    if backend in LIBRARIES:
+        return _of_library(special, name, count, backend)
+    if backend == "cuda" or special.compiled is None:
         return None  # the compiled functions take single numbers
     names = ("psi",) if name == "polygamma" else special.names
     return special.compiled(*map(_compiled_function, names))
 
 
-def _array_function(name: str) -> Function:
-    """Return the function `name` of ``scipy.special``. For a `name` with a number, such as "sici 1", return the
-    function that computes this one of its several results.
-    """
-    from scipy import special
+LIBRARIES = {"cupy": "cupyx.scipy.special", "jax": "jax.scipy.special", "torch": "torch.special"}
+"""The modules of array libraries that have functions of ``scipy.special`` under the same names."""
 
+_WITHOUT_NUMPY = frozenset({"beta", "erfi", "erfinv", "erfcinv", "fresnels", "fresnelc", "Ei", "Si", "Ci"})
+_WITHOUT_NUMPY |= {"lowergamma", "uppergamma", "betainc", "elliptic_k", "elliptic_e", "elliptic_f"}
+"""The functions whose formulas call nothing of NumPy."""
+
+
+def _of_library(special: Special, name: str, count: int, backend: str) -> Function | None:
+    """Return the function `name` of `count` arguments by the array library of `backend`; None if the library lacks one
+    of SciPy's functions of which it is made.
+    """
+    module = import_module(LIBRARIES[backend])
+    if not all(hasattr(module, one.partition(" ")[0]) for one in special.names):
+        return None
+    functions = [_array_function(one, module) for one in special.names]
+    if name in _WITHOUT_NUMPY:
+        return special.formula(*functions)
+    (function,) = functions
+    if name == "zeta":
+        return function if count == 2 else lambda x: function(x, 1)
+    if name != "polygamma":
+        return None
+    return _polygamma_of_torch(module) if backend == "torch" else lambda n, x: function(n.astype(int), x)
+
+
+def _polygamma_of_torch(module: Any) -> Function:
+    """Return polygamma by functions of ``torch.special``, from zeta for orders above 0: the trigamma function of
+    PyTorch 2.13 has nine digits in double precision.
+    """
+
+    def polygamma(n: Any, x: Any) -> Any:
+        """Return ``polygamma(n, x)``."""
+        order = int(n)
+        return module.digamma(x) if not order else (-1) ** (order + 1) * math.factorial(order) * module.zeta(n + 1, x)
+
+    return polygamma
+
+
+def _array_function(name: str, module: Any = None) -> Function:
+    """Return the function `name` of ``module``, which is ``scipy.special`` if it is not given. For a `name` with a
+    number, such as "sici 1", return the function that computes this one of its several results.
+    """
     name, _, part = name.partition(" ")
-    function: Function = getattr(special, name)
+    function: Function = getattr(module or import_module("scipy.special"), name)
     return (lambda x: function(x)[int(part)]) if part else function
 
 

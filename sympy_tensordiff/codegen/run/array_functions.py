@@ -95,7 +95,8 @@ class ArrayFunction:
                 except EmptyAxes as empty:
                     return self._for_empty_axes(empty.sizes)(*args)
                 self._shapes = shapes
-        return self._compute(*args)
+        results = self._compute(*args)
+        return _with_graph(args, results) if self.backend == "torch" else results
 
     def _checked(self, args: Sequence[Any]) -> list[Any]:
         """Return the arguments of a call, arrays or Python integers; raise for a wrong type or number of axes."""
@@ -155,3 +156,17 @@ class ArrayFunction:
 def _never_traced() -> bool:
     """Return False: the libraries that use this function have no compiler that traces calls, as `jax.jit` does."""
     return False
+
+
+def _with_graph(args: Sequence[Any], results: Any) -> Any:
+    """Return the tensors ``results``, where those that do not depend on ``args`` have derivatives, zeros: with a batch
+    without entries, or a stencil on one entry, ``loss.backward()`` would fail. They are added to an empty sum.
+    """
+    variables = [arg for arg in args if getattr(arg, "requires_grad", False)]
+    if not variables:
+        return results
+    if isinstance(results, tuple):
+        return tuple(_with_graph(variables, result) for result in results)
+    if results.requires_grad:
+        return results
+    return functools.reduce(lambda total, variable: total + variable.reshape(-1)[:0].sum(), variables, results)

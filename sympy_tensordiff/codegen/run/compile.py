@@ -7,10 +7,12 @@ import importlib
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
 from sympy_tensordiff.codegen.emit.cuda_library import has_cupy
+from sympy_tensordiff.codegen.emit.dialects import PURE
 from sympy_tensordiff.codegen.emit.llvm_driver import Target, print_llvm
 from sympy_tensordiff.codegen.ir.facts import Prover
 from sympy_tensordiff.codegen.ir.programs import NO_POSITION, DataCheck, Program
@@ -53,6 +55,8 @@ from sympy_tensordiff.lazy import numpy as np
 _PRINTERS = {"numpy": "arrays", "numba": "numba_cpu", "llvm": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
 
+_OTHER_NAMES = {"pytorch": "torch", "jnp": "jax", "gpu": "cuda", "cpu": "llvm"}
+"""Names by which users may ask for a backend."""
 
 _MAX_EXACT_POSITION = 2**24
 """The largest position that float32 represents exactly."""
@@ -76,8 +80,13 @@ def _prepared_program(program: Program, backend: str, parallel: bool | None) -> 
     if backend in ("c", "cuda_c"):
         raise ArgumentError(f"backend={backend!r} is for text only: write it with td.generate_code, and compile it")
     if not isinstance(backend, str) or backend not in _PRINTERS:
-        known = ", ".join(map(repr, BACKENDS))
-        raise ArgumentError(f"unknown backend {backend!r}; the backends are {known}, and 'c' and 'cuda_c' for text")
+        names = (*BACKENDS, *PURE, "dask", "dask-numpy")
+        known = ", ".join(map(repr, names))
+        near = get_close_matches(_OTHER_NAMES.get(str(backend).lower(), str(backend).lower()), names, 1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ArgumentError(
+            f"unknown backend {backend!r}{meant}; the backends are {known}, and 'c' and 'cuda_c' for text"
+        )
     if parallel is not None and not isinstance(parallel, bool):
         raise ArgumentTypeError(f"parallel must be None, True or False, not {parallel!r}")
     if parallel and backend not in COMPILED:

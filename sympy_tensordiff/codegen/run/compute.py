@@ -78,7 +78,8 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
     """Return the module text ``source``, of functions without side effects, extended by a function ``compute`` that
     checks its arguments and calls ``run``.
     """
-    names = module_names(program, {*dialect.own_names, "type_of", "device_of", *compile(source, "", "exec").co_names})
+    own = {*dialect.own_names, "checked", "type_of", "device_of"}
+    names = module_names(program, {*own, *compile(source, "", "exec").co_names})
     parameters = ", ".join(names(a.name) for a in program.arguments)
     block = TextBlock()
     inner = block.child(f"def compute({parameters}):")
@@ -96,7 +97,8 @@ def with_pure_compute(source: str, program: Program, dialect: Dialect) -> str:
         if argument.kind == "integer":
             continue
         is_real = argument.dtype == "real"
-        inner.line(f"{name} = {f'real({name})' if is_real else dialect.integers.format(name)}")
+        read = f"checked({argument.label!a}, {name}{'' if is_real else ', True'})"
+        inner.line(f"{name} = {f'real({read})' if is_real else dialect.integers.format(read)}")
         label, rank = argument.label.replace("{", "{{").replace("}", "}}"), len(argument.shape)
         message = f"{label} has {{{name}.ndim}} axes, {rank} needed"
         inner.child(f"if {name}.ndim != {rank}:").line(f"raise ValueError(f{message!a})")
