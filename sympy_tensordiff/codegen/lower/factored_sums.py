@@ -16,7 +16,7 @@ import sympy
 from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner
 from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.interning import Number, breadth_first
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows
 
@@ -51,15 +51,23 @@ class _Factoring:
         self.planner = planner
         self.hints = hints
         self.done: dict[tuple[Node, EnclosingLoops], Node] = {}
+        self.wide: dict[Node, bool] = {}
 
     def visit(self, node: Node, context: EnclosingLoops) -> Node:
         """Return `node`, in the loops of ``context``, with its sums written as sums of sums."""
-        if not any(part.op == "sum" for part in breadth_first(node, lambda part: part.args)):
+        if not self.is_wide(node):
             return node
         key = node, context
         if key not in self.done:
             self.done[key] = self.visit_inside(node, context)
         return self.done[key]
+
+    def is_wide(self, node: Node) -> bool:
+        """Return whether there is a sum over several indices in `node`."""
+        for part in reachable(node, known=self.wide):
+            is_own = part.op == "sum" and len(self.graph.bound(part)) > 1
+            self.wide[part] = is_own or any(self.wide[arg] for arg in part.args)
+        return self.wide[node]
 
     def visit_inside(self, node: Node, context: EnclosingLoops) -> Node:
         """Return `node` with its sums written as sums of sums, inner ones first."""
