@@ -327,3 +327,19 @@ def test_what_is_no_logistic_form_stays():
 )  # fmt: skip
 def test_check_derivative(expr, wrt):
     assert td.check_derivative(expr, wrt, sizes={n: 3, m: 4, p: 2}) < 1e-6
+
+
+def test_sums_over_an_axis_of_one_operand_run_in_loops():
+    """``Sum_ij A[i, j]*v[i]`` is no matrix product: the second derivatives of a deviation have such a sum."""
+    x, y, t = td.TensorSymbol("x", 4), td.TensorSymbol("y", 4), td.TensorSymbol("t", 4)
+    value = td.std(td.sin(x[:, None] - y[None, :]))
+    results = value, td.gradient(value, x), td.hvp(value, x, t)
+    rng = np.random.default_rng(0)
+    points, others, along = rng.normal(size=(3, 4))
+    found = td.lambdify((x, y, t), results, "numpy")(points, others, along)
+    assert found[0] == pytest.approx(np.std(np.sin(points[:, None] - others)), rel=1e-13)
+    step, slope = 1e-3, td.lambdify((x, y), results[1], "llvm")
+    slopes = [
+        (slope(points + h * along, others) - slope(points - h * along, others)) / (2 * h) for h in (step, 2 * step)
+    ]
+    np.testing.assert_allclose(found[2], (4 * slopes[0] - slopes[1]) / 3, rtol=1e-9, atol=1e-12)

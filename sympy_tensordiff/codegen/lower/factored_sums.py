@@ -77,7 +77,7 @@ class _Factoring:
         variables, rows, body = graph.inside(node, ()) if node.op == "comprehension" else graph.open(node)
         new = self.visit(body, context.inside(variables, rows))
         if node.op == "sum" and len(variables) > 1:
-            split = self.split(variables, rows, new, context)
+            split = self.split(variables, rows, new, _own_loops(node, context))
             if split is not None:
                 return split
         if new is body:
@@ -169,6 +169,13 @@ class _Factoring:
         points = self.planner.entries(map(Affine.variable, around.variables), around, self.hints)
         length = self.planner.entries((Affine.variable(v),), around.inside((v,), own), self.hints)
         return points * length / (stored * length + points)
+
+
+def _own_loops(node: Node, context: EnclosingLoops) -> EnclosingLoops:
+    """Return the loops of ``context`` on which `node` depends: others do not compute it again, but read its array."""
+    variables = tuple(v for v in context.variables if v in node.free)
+    others = frozenset(context.variables).difference(variables)
+    return EnclosingLoops(variables, tuple(row for row in context.rows if others.isdisjoint(row.form.atoms())))
 
 
 def _parted(v: int, variables: Sequence[int], rows: Rows) -> tuple[Rows, Rows, tuple[int, ...]]:

@@ -206,14 +206,14 @@ STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse", "scan"})
 def is_product(node: Node) -> bool:
     """Return whether `node` is a matrix product that a library (BLAS) computes.
 
-    An operand has to have an axis of its own. The inner product of two arrays is one, too; that of values that are
-    still to be computed runs in the loop that computes them.
+    An operand has to have an axis of its own, and no such axis is summed. The inner product of two arrays is one, too;
+    that of values that are still to be computed runs in the loop that computes them.
     """
     if not sums_labels(node) or len(node.args) != 2:
         return False
     left, right = (set(labels) for labels in node.data.inputs)
     if left != right:
-        return bool((left & right) - set(node.data.output))
+        return bool((left & right) - set(node.data.output)) and left ^ right <= set(node.data.output)
     return not node.data.output and all(arg.op in STORED or sums_labels(arg) for arg in node.args)
 
 
