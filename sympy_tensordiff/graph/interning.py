@@ -99,6 +99,7 @@ class NodeTable:
         self.integers: dict[str, Node] = {}
         self.below: dict[str, Affine] = {}
         self.symmetric: dict[Node, bool] = {}
+        self.asymmetric: set[Node] = set()
         self.exchange_signs: dict[tuple[Node, int, int], int] = {}
         self.positive: set[Node] = set()
         self.signs: dict[Node, Any] = {}

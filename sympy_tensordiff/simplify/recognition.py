@@ -68,7 +68,7 @@ def recognise(
         return list(roots)
     chosen = RULES if rules is None else rules
     nodes = reachable(*roots) if nodes is None else nodes
-    facts = Facts(counted(nodes, roots), dict(graph.symmetric))
+    facts = Facts(counted(nodes, roots), graph.symmetric | dict.fromkeys(graph.asymmetric, False))
 
     def rewriting(node: Node) -> Node:
         """Apply the rules for whole tensors to `node` until none applies, and return the result. If it is a square
@@ -86,8 +86,11 @@ def recognise(
                 return node
 
     new = rewritten(graph, roots, nodes, rewriting, facts.uses)
-    # The graph knows symmetric matrices only: being in its record is the test.
-    graph.symmetric.update({matrix: True for matrix, answer in facts.symmetric.items() if answer})
+    for matrix, answer in facts.symmetric.items():  # being in ``graph.symmetric`` is the test of a symmetric one
+        if answer:
+            graph.symmetric[matrix] = True
+        else:
+            graph.asymmetric.add(matrix)
     return new
 
 

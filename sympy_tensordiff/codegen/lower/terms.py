@@ -33,7 +33,7 @@ def with_expanded_diagonals(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` with products multiplied out that have a factor like ``f[i] + [i == j]*g[i]``: the diagonal term
     is then computed on the diagonal only. Some terms are joined before, as ``x*s - y*s`` to ``s*(x - y)``.
     """
-    if "sum" in graph.kinds:
+    if sum(node.op == "sum" for node in reachable(*nodes)) > 1:
         nodes = coalesce_sides(graph, nodes, of_matrices=True)
     nodes = rewritten(graph, nodes, partial(_with_joined_indices, graph))
     nodes = rewritten(graph, nodes, partial(_with_common_factors, graph))
