@@ -19,11 +19,11 @@ Whole tensors have a ``shape``; they are closed, no bound variable is free in th
 `call`, `select`, conditions) of whole tensors have the shape of their arguments, some of which may be scalars;
 products, sums over axes, transposes, deltas are ``ein``.
 
-An entry of a tensor of integers is never a ``read``: it is the index that is one `IndirectIndex`, as in the
-forms of other reads. ``Graph.symmetric`` has the matrices that are known to be symmetric, ``Graph.asymmetric`` others. An entry of
-a symmetric variable is one node in both orders of its indices, and ``Graph.positive`` holds the variables that are
-positive definite. ``Graph.integers`` has the nodes of integer tensors by name, ``Graph.below`` the upper limits
-of those with declared ranges.
+An entry of a tensor of integers is never a ``read``: it is the index that is one `IndirectIndex`, as in the forms of
+other reads. ``Graph.symmetric`` has the matrices that are known to be symmetric, ``Graph.asymmetric`` others. An
+entry of a symmetric variable is one node in both orders of its indices, and ``Graph.positive`` holds the variables
+that are positive definite. ``Graph.integers`` has the nodes of integer tensors by name, ``Graph.below`` the upper
+limits of those with declared ranges.
 ``Graph.assumptions`` has the assumptions about sizes and free indices: the declarations of their symbols, and that
 divisors are positive. Kernels refuse calls that violate them.
 

@@ -93,3 +93,37 @@ def test_an_array_over_rows_of_data_is_no_larger_than_the_loops():
     value = td.IndexedSum(sympy.cos(before) * x[v], (v, start[i], start[i + 1] - 1), (i, 0, n - 1))
     program = build_program((x, start), value)
     assert all(len(array.shape) < 2 for array in program.temporaries)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_pairs_of_rows_and_their_neighbours_are_not_stored(backend):
+    """A table over rows i and all neighbours e would have n*q entries, of which q are needed; nor is a product of
+    matrices computed for all of them.
+    """
+    n, q, d, i, e, k = td.indices("n q d i e k")
+    X, U = td.TensorSymbol("X", (n, d)), td.TensorSymbol("U", (q, d))
+    start = td.TensorSymbol("start", n + 1, dtype=int, below=q + 1)
+    near = td.TensorSymbol("near", q, dtype=int, below=n)
+    distance = td.IndexedSum((X[i, k] - X[near[e], k]) ** 2, (k, 0, d - 1))
+    product = td.IndexedSum(X[i, k] * U[e, k], (k, 0, d - 1))
+    total = td.IndexedSum(sympy.exp(-distance) * sympy.tanh(product), (e, start[i], start[i + 1] - 1))
+    value = td.IndexedSum(total**2, (i, 0, n - 1))
+    results = value, td.gradient(value, X)
+    program = build_program((X, U, start, near), results, library=backend == "numpy")
+    sizes = [str(array.shape) for array in program.temporaries]
+    assert "(n, q)" not in sizes and "(q, n)" not in sizes
+    rng = np.random.default_rng(0)
+    points, others = rng.normal(size=(4, 2)), rng.normal(size=(9, 2))
+    limits, neighbours = np.array([0, 3, 3, 7, 9]), rng.integers(0, 4, 9)
+    owner = np.repeat(np.arange(4), np.diff(limits))
+
+    def of_arrays(at):
+        terms = np.exp(-((at[owner] - at[neighbours]) ** 2).sum(1)) * np.tanh((at[owner] * others).sum(1))
+        return (np.bincount(owner, terms, 4) ** 2).sum()
+
+    found = td.lambdify((X, U, start, near), results, backend)(points, others, limits, neighbours)
+    assert found[0] == pytest.approx(of_arrays(points), rel=1e-12)
+    along, step = rng.normal(size=(4, 2)), 1e-3
+    ends = [(h, of_arrays(points + h * along), of_arrays(points - h * along)) for h in (step, 2 * step)]
+    slopes = [(above - below) / (2 * h) for h, above, below in ends]
+    assert (found[1] * along).sum() == pytest.approx((4 * slopes[0] - slopes[1]) / 3, rel=1e-8)

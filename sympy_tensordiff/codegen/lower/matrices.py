@@ -32,7 +32,7 @@ from sympy_tensordiff.codegen.lower.factor_groups import (
 )
 from sympy_tensordiff.codegen.lower.loop_order import is_short_range
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function
-from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, index_forms, is_never_empty, is_rounded
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, are_segments, index_forms, is_never_empty, is_rounded
 from sympy_tensordiff.codegen.lower.temporaries import Storage
 from sympy_tensordiff.graph.index_tests import is_index_choice, unequal_forms
 from sympy_tensordiff.graph.interning import Number, Recursion
@@ -72,6 +72,8 @@ class Matrices(Storage):
         """
         is_product = node.args[0].op == "mul" or _is_without_diagonal(node.args[0])
         if not self.library or not (is_product or node.args[0].op == "add") or self._is_excluded(node):
+            return None
+        if are_segments(context.rows, node.free):
             return None
         for split in self._splits(node, context) if is_product else ():
             chosen = self._chosen(split)

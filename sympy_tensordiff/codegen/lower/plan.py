@@ -321,6 +321,8 @@ class Planner:
         of `context` imply. Loop variables are eliminated. None if the constraints cannot hold.
         """
         used = {v for form in forms for v in form.atoms()}
+        if are_segments(context.rows, used):
+            return None
         rows = [row for row in (_with_ranges_of_data(row, used) for row in context.rows) if row is not None]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
@@ -362,6 +364,20 @@ def _with_ranges_of_data(row: Constraint, used: AbstractSet[Variable]) -> Constr
     plain = {v for v, _ in row.form.terms} & used
     bound = bound_of_data(row.form, 1) if row.kind == "ge" and not (plain and inside & used) else None
     return None if bound is None else Constraint("ge", bound)
+
+
+def are_segments(rows: Rows, used: AbstractSet[Variable]) -> bool:
+    """Return whether data bound one of the variables ``used`` from both sides in terms of another one, as in ``start[i]
+    <= v < start[i + 1]``: the loops visit each v a few times, an array has an entry for each i and v.
+    """
+    signs: dict[Variable, set[bool]] = {}
+    for row in rows:
+        inside = {v for entry in data_entries([row.form]) for form in entry.index for v in form.atoms()}
+        if row.kind == "ge" and inside & used:
+            for v, coefficient in row.form.terms:
+                if v in used and v not in inside:
+                    signs.setdefault(v, set()).add(coefficient > 0)
+    return any(len(found) == 2 for found in signs.values())
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
