@@ -516,6 +516,11 @@ KERNELS = {
         r"unknown backend 'Jax' \(did you mean 'jax'\?\); the backends are .*'torch', .*, and 'c' and 'cuda_c'",
     ),
     "another name of a backend": (lambda: td.lambdify([x], f, "pytorch"), ArgumentError, "did you mean 'torch'"),
+    "a backend of torch_function": (
+        lambda: td.torch_function([x], f, backend="jax"),
+        ArgumentError,
+        "torch_function works with the backends 'torch', 'llvm', 'numba', 'numpy' and 'cuda', not with 'jax'",
+    ),
     "no backend": (lambda: td.lambdify([x], f, None), ArgumentError, "unknown backend None"),
     "unknown backend of text": (lambda: td.generate_code([x], f, "julia"), ArgumentError, "unknown backend 'julia'"),
 }

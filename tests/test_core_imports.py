@@ -94,9 +94,10 @@ def test_names_that_are_imported_late_are_those_of_the_type_checkers() -> None:
 
 def test_every_file_that_is_not_python_is_in_the_wheel():
     """Setuptools packs the patterns of pyproject.toml only: a grammar of a new folder would be missing."""
-    package = Path(td.__file__).parent
+    package = Path(__file__).parents[1] / "sympy_tensordiff"
     text = (package.parent / "pyproject.toml").read_text(encoding="utf-8")
     patterns = json.loads(text.partition("package-data]\nsympy_tensordiff = ")[2].partition("\n")[0])
     packed = {path for pattern in patterns for path in package.glob(pattern)}
-    found = {p for p in package.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+    files = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    found = {path for path in files if path.suffix != ".py"}
     assert len(found) > 9 and found <= packed, found - packed

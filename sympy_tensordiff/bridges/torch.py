@@ -82,10 +82,10 @@ def torch_function(
     >>> layer = td.torch_function((x, w), f)  # doctest: +SKIP
     >>> layer(signal, weights).square().sum().backward()  # doctest: +SKIP
     """
-    torch = import_optional("torch", "PyTorch", "torch")
     if backend not in ("torch", "llvm", "numba", "numpy", "cuda"):
         known = "'torch', 'llvm', 'numba', 'numpy' and 'cuda'"
         raise ArgumentError(f"torch_function works with the backends {known}, not with {backend!r}")
+    torch = import_optional("torch", "PyTorch", "torch")
     function = BridgedFunction(args, expr, wrt, backend, options)
     if backend == "torch":
         return _traced_function(torch, function)
