@@ -65,7 +65,6 @@ class Narrowing:
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
         self.values = values
         self.prover = prover
-        self.has_blocks = False
 
     def restrict_lanes(self, frame: PrintingContext, rows: Rows) -> PrintingContext:
         """Return the context `frame` restricted to the entries at which the constraints ``rows`` hold: by narrower
@@ -174,7 +173,6 @@ class Narrowing:
             return span, frame  # no longer than an array of the program, and read by slices of it
         if all(n.is_constant for n in lengths) and prod(n.constant for n in lengths) <= dialect.block * times:
             return span, frame
-        self.has_blocks = True
         name, fresh, form = self.values.names(span.axis), self.values.names.fresh, self.values.form
         first, last, step = fresh(f"{name}_from"), fresh(f"{name}_to"), "BLOCK" if times == 1 else f"{times}*BLOCK"
         if others:

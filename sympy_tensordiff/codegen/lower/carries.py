@@ -55,13 +55,13 @@ def is_rescaled(graph: Graph, node: Node, v: int) -> bool:
     varying = [factor for factor in graph.factors(node.args[0]) if v in factor.free]
     exponentials = [factor for factor in varying if is_call(factor, sympy.exp)]
     distances = [factor for factor in varying if factor not in exponentials]
-    powers = [_power(graph, factor) for factor in distances]
+    powers = [_power(factor) for factor in distances]
     if len(exponentials) != 1 or len({base for base, _ in powers}) > 1 or sum(n for _, n in powers) > MAX_DISTANCES:
         return False
     return all(_is_separable(graph, part, v, w) for part in (*exponentials[0].args, *(base for base, _ in powers)))
 
 
-def _power(graph: Graph, node: Node) -> tuple[Node, int]:
+def _power(node: Node) -> tuple[Node, int]:
     """Return ``(base, n)`` for a power with a positive integer n as exponent, ``(node, 1)`` for other nodes."""
     if node.op == "pow" and node.args[1].op == "const" and isinstance(n := node.args[1].data, int) and n > 0:
         return node.args[0], n

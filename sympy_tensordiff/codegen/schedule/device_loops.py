@@ -39,9 +39,6 @@ By a model of a device, not a measurement: 256 threads compute that many in some
 launches one kernel.
 """
 
-BLOCK_THREADS = 256
-"""The most threads of a block that runs a loop over time."""
-
 Extents = tuple[Affine, ...]
 
 
