@@ -186,7 +186,7 @@ class _Pairing(TermProducts):
         factor, node = (1, node) if node.shape else graph.split_coefficient(node)
         core = core_of(node)
         if not is_core(core):
-            return 0, graph.scale(coefficient * factor, graph.with_args(node, [self.split_power(a) for a in node.args]))
+            return 0, graph.scale(coefficient * factor, graph.with_args(node, [self.split_new(a) for a in node.args]))
         work, found = self.split_gathered(core)
         new = found if core is node else graph.with_operands(node, [found])
         return work, graph.scale(coefficient * factor, new)

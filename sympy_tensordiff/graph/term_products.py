@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.contraction_order import Extents, Labelled, Products
-from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.interning import Number, Recursion
 from sympy_tensordiff.graph.multiplied_sums import MultipliedSum, multiplied_sums
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.sum_parts import SumParts, core_of
 
 Evaluation: TypeAlias = tuple[int, Node]
@@ -289,7 +289,7 @@ class TermProducts(SumParts):
                 new = graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
                 self.terms[key] = work, new
             else:
-                self.terms[key] = self.products.volume(product.output, product.extents), self.split_power(whole)
+                self.terms[key] = self.products.volume(product.output, product.extents), self.split_new(whole)
         return self.terms[key]
 
     def gathered(
@@ -301,16 +301,19 @@ class TermProducts(SumParts):
         Operands that are einsums are already split into products of two.
         """
         operands, extents = self.products.gathered(node, output, self.done, opened=opened)
-        return [(one if one in self.done else self.split_power(one), labels) for one, labels in operands], extents
+        return [(one if one in self.done else self.split_new(one), labels) for one, labels in operands], extents
 
-    def split_power(self, node: Node) -> Node:
+    def split_new(self, node: Node) -> Node:
         """Return ``node`` after the splitting of products into products of two operands, as the dictionary ``done``
-        records it. A power or view without an entry there is rebuilt from its split arguments; any other node is
-        returned unchanged.
+        records it. A node without an entry there is rebuilt from its split arguments.
 
-        A product of a term and the other operands may have two equal factors: then it has a power that no node of the
-        graph has.
+        Nodes without an entry are made while products are multiplied out: a product of a term and the other operands
+        may have two equal factors, which are a power, and a sum of several terms becomes one sum for each.
         """
-        if node in self.done or not (node.op == "pow" or is_view(node)):
-            return self.done.get(node, node)
-        return self.graph.with_args(node, [self.split_power(arg) for arg in node.args])
+        if node in self.done:
+            return self.done[node]
+        made: dict[Node, Node] = {}
+        for part in reachable(node, known=self.done):
+            args = [self.done[arg] if arg in self.done else made[arg] for arg in part.args]
+            made[part] = self.graph.with_args(part, args) if args else part
+        return made[node]

@@ -12,6 +12,8 @@ from every import every
 from tensor_cases import MATRICES, A, B, S, cases, check, check_together, lam, m, n, p, values, x, y
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.programs import ContractionStep
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, OutOfShapeError, SingularMatrixError, UnsupportedError
 
 BACKENDS = ("numpy", "numba")
@@ -343,3 +345,19 @@ def test_sums_over_an_axis_of_one_operand_run_in_loops():
         (slope(points + h * along, others) - slope(points - h * along, others)) / (2 * h) for h in (step, 2 * step)
     ]
     np.testing.assert_allclose(found[2], (4 * slopes[0] - slopes[1]) / 3, rtol=1e-9, atol=1e-12)
+
+
+def test_a_product_below_a_mean_of_terms_is_computed_once():
+    """The mean of a log-softmax is multiplied out to two sums; both read the product of three that the gradient has."""
+    n, d, c = td.indices("n d c")
+    X, U, V = td.TensorSymbol("X", (n, n)), td.TensorSymbol("U", (n, d)), td.TensorSymbol("V", (d, c))
+    scores = td.einsum("ij,jk,kl->il", X, U, V)
+    value = td.mean(scores - td.logsumexp(scores, axis=1)[:, None])
+    results = value, *td.gradient(value, (U, V))
+    program = build_program((X, U, V), results)
+    assert sum(isinstance(step, ContractionStep) for step in program.kernels) == 5
+    rng = np.random.default_rng(0)
+    arrays = rng.normal(size=(4, 4)), rng.normal(size=(4, 3)), rng.normal(size=(3, 5))
+    entries = arrays[0] @ arrays[1] @ arrays[2]
+    wanted = (entries - np.log(np.exp(entries).sum(1, keepdims=True))).mean()
+    assert td.lambdify((X, U, V), results, "llvm")(*arrays)[0] == pytest.approx(wanted, rel=1e-12)
