@@ -14,8 +14,9 @@ from sympy_tensordiff.symbolic.index_notation.entries import REPLACED_FUNCTIONS,
 i, j, k, l, n, m = td.indices("i j k l n m")
 A, S = td.TensorSymbol("A", (n, m)), td.TensorSymbol("S", (n, n))
 x, y, b = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("b", m)
-s = td.dot(td.sin(x), y)
-NAMES = {"td": td, "sympy": sympy, "i": i, "j": j, "k": k, "n": n, "m": m, "A": A, "S": S, "x": x, "y": y, "s": s}
+s, p = td.dot(td.sin(x), y), td.TensorSymbol("p", n, dtype=int, below=m)
+NAMES = {"td": td, "sympy": sympy, "i": i, "j": j, "k": k, "l": l, "n": n, "m": m}
+NAMES |= {"A": A, "S": S, "x": x, "y": y, "s": s, "p": p}
 
 
 @every("name", list(REPLACED_FUNCTIONS))

@@ -82,17 +82,37 @@ REPLACED_FUNCTIONS = MappingProxyType(
         **{"rsqrt": "1/td.sqrt(x)", "reciprocal": "1/x", "vdot": "td.dot(x, y)", "matrix_power": "S @ S"},
         **{"log2": "td.log(x)/sympy.log(2)", "log10": "td.log(x)/sympy.log(10)"},
         "pinv": "td.inv(A.T @ A) @ A.T",
+        **dict.fromkeys(("round", "rint", "around"), "td.floor(x + sympy.Rational(1, 2))"),
+        "logcumsumexp": "td.log(td.cumsum(td.exp(x)))",
+        "one_hot": "td.TensorComprehension(sympy.Piecewise((1, sympy.Eq(p[i], j)), (0, True)), (i, n), (j, m))",
+        **dict.fromkeys(("gather", "take_along_axis"), "td.TensorComprehension(A[i, p[i]], (i, n))"),
+        **dict.fromkeys(
+            ("segment_sum", "bincount", "scatter_add", "index_add"),
+            "td.TensorComprehension(td.IndexedSum(sympy.Piecewise((x[i], sympy.Eq(p[i], j)), (0, True)), "
+            "(i, 0, n - 1)), (j, m))",
+        ),
+        **dict.fromkeys(
+            ("convolve", "correlate", "conv1d"),
+            "td.TensorComprehension(td.IndexedSum(x[i + k]*y[k], (k, 0, 2)), (i, n - 2))",
+        ),
+        **dict.fromkeys(
+            ("conv2d", "conv"),
+            "td.TensorComprehension(td.IndexedSum(A[i + k, j + l]*S[k, l], (l, 0, 2), (k, 0, 2)), "
+            "(i, n - 2), (j, m - 2))",
+        ),
         **{name: f"sympy.{name}, as everything of SymPy's" for name in ("pi", "Piecewise", "Symbol", "Function")},
     }
 )
-"""The replacement of a missing name: for vectors ``x`` and ``y``, matrices ``A`` and ``S``, a scalar ``s``."""
+"""The replacement of a missing name: for vectors ``x`` and ``y``, matrices ``A`` and ``S``, a scalar ``s``, indices
+``i``, ``j``, ``k`` and ``l``, sizes ``n`` and ``m``, and integers ``p`` from 0 to ``m - 1``.
+"""
 
 NOT_SUPPORTED = frozenset(
     (
         *("svd", "eig", "eigh", "eigvals", "eigvalsh", "qr", "lu", "schur"),
         *("expm", "logm", "sqrtm", "matrix_rank", "argmax", "argmin", "argsort", "sort"),
         *("topk", "median", "quantile", "percentile", "unique", "nonzero", "fft", "ifft"),
-        *("interp", "histogram", "searchsorted", "gather", "scatter"),
+        *("interp", "histogram", "searchsorted", "scatter"),
     )
 )
 """Functions of other packages that have no counterpart here."""
