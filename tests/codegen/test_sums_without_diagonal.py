@@ -127,3 +127,27 @@ def test_factors_of_both_indices_stay_under_the_condition():
     gaps = np.where(np.eye(5)[:, :, None] > 0, np.inf, x[:, None] - x)
     wanted = np.einsum("js,ijt->its", y, 1 / gaps)
     np.testing.assert_allclose(td.lambdify(arguments, results, "llvm")(x, y), wanted, rtol=1e-12)
+
+
+def test_both_sides_of_the_users_function():
+    """Sums over ``k < j`` and ``k > j`` of entries of a matrix are one product; others are running sums, each in one
+    pass.
+    """
+    j, k, t, n, h = td.indices("j k t n h")
+    D, I, x = td.TensorSymbol("D", (n, n)), td.TensorSymbol("I", (h, n)), td.TensorSymbol("x", n)
+
+    def sides(term):
+        return td.IndexedSum(term, (k, 0, j - 1)) + td.IndexedSum(term, (k, j + 1, n - 1))
+
+    value = td.IndexedSum(sympy.log(1 + sides(I[t, k] * D[j, k] ** 2)), (j, 0, n - 1), (t, 0, h - 1))
+    program = build_program((D, I), value)
+    (product,) = [step for step in program.kernels if isinstance(step, ContractionStep)]
+    assert len(product.output) == 2
+    rng = np.random.default_rng(0)
+    squares, entries = rng.uniform(0.5, 1, (2, 5, 5))
+    others = squares**2 * (1 - np.eye(5))
+    found = td.lambdify((D, I), value, "llvm")(squares, entries)
+    assert found == pytest.approx(np.log1p(entries @ others.T).sum(), rel=1e-13)
+    running = td.IndexedSum(sympy.log(1 + sides(x[k] ** 2)), (j, 0, n - 1))
+    plans = [td.lambdify(x, result, "llvm").plan for result in (running, td.gradient(running, x))]
+    assert plans[0].count("carry: entries") == 2 and "carry: entries" in plans[1]
