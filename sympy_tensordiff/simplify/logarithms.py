@@ -83,7 +83,7 @@ class Logarithms:
 
     def is_split(self, branch: Node) -> bool:
         """Return whether the logarithm of a choice is computed for the value `branch` by itself: it is not negative,
-        and for readers not 0. Kernels compute log(0), but SymPy's value of it is no real number.
+        and for readers not 0. Kernels compute log(0), but SymPy's value of it is not real.
         """
         return self.sign(branch) > 0 and (self.numbers or branch != self.graph.zero)
 

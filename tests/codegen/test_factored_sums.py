@@ -130,3 +130,12 @@ def test_random_sums(seed):
     arrays = [*rng.normal(size=(2, 16, 16)), *rng.normal(size=(2, 7))]
     for found, wanted in zip(compiled(*arrays), plain(*arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10 * max(1, np.abs(wanted).max()))
+
+
+def test_an_empty_sum_is_zero_behind_infinite_factors():
+    """The range of b may be empty, so that the sums stay one: ``inf*0`` is no number."""
+    count = sympy.Symbol("count", integer=True, nonnegative=True)
+    value = over_entries(Sum(f[a] * g[b] * x[i + a, j + b], (b, 0, count - 1), (a, 0, 6)))
+    function = td.lambdify((x, f, g, count), value, "llvm")
+    for number, wanted in ((0, 0), (2, np.inf)):
+        assert (function(np.ones((8, 8)), np.full(7, np.inf), np.ones(7), number) == wanted).all()

@@ -513,7 +513,7 @@ def type_of(*values):
 
 
 def checked(name, value, is_index=False):
-    """The value; TypeError for complex numbers, and for an index that is no integer."""
+    """The value; TypeError for complex numbers, and for an index that is not an integer."""
     found = cp.asarray(value).dtype
     if found.kind not in ("iu" if is_index else "biuf"):
         raise TypeError(f"{name} has the type {found}; {'integers' if is_index else 'real numbers'} are needed")
@@ -527,7 +527,7 @@ def type_of(*values):
 
 
 def checked(name, value, is_index=False):
-    """The value; TypeError for complex numbers, and for an index that is no integer."""
+    """The value; TypeError for complex numbers, and for an index that is not an integer."""
     found = jnp.asarray(value).dtype
     is_wrong = not jnp.issubdtype(found, jnp.integer) if is_index else jnp.issubdtype(found, jnp.complexfloating)
     if is_wrong:
@@ -548,7 +548,7 @@ def device_of(*values):
 
 
 def checked(name, value, is_index=False):
-    """The value; TypeError for complex numbers, and for an index that is no integer."""
+    """The value; TypeError for complex numbers, and for an index that is not an integer."""
     found = torch.as_tensor(value)
     is_wrong = found.is_complex() or (is_index and (found.is_floating_point() or found.dtype == torch.bool))
     if is_wrong:

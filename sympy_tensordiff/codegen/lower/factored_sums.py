@@ -13,9 +13,9 @@ from math import prod
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops, Planner, is_never_empty
 from sympy_tensordiff.graph.functions import sigmoid
-from sympy_tensordiff.graph.interning import Number, breadth_first
+from sympy_tensordiff.graph.interning import Number, Recursion, breadth_first, in_turn, trampoline
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.rows import Rows
@@ -40,7 +40,7 @@ def factored_sums(graph: Graph, planner: Planner, roots: Sequence[Node], hints: 
     Factors that may overflow or underflow, such as exponentials, are not separated.
     """
     work = _Factoring(graph, planner, hints)
-    return [work.visit(root, EnclosingLoops((), ())) for root in roots]
+    return [trampoline(work.visit(root, EnclosingLoops((), ()))) for root in roots]
 
 
 class _Factoring:
@@ -53,29 +53,32 @@ class _Factoring:
         self.done: dict[tuple[Node, EnclosingLoops], Node] = {}
         self.wide: dict[Node, bool] = {}
 
-    def visit(self, node: Node, context: EnclosingLoops) -> Node:
+    def visit(self, node: Node, context: EnclosingLoops) -> Recursion[Node]:
         """Return `node`, in the loops of ``context``, with its sums written as sums of sums."""
-        if not self.is_wide(node):
+        if not self.has_wide_sum(node):
             return node
         key = node, context
         if key not in self.done:
-            self.done[key] = self.visit_inside(node, context)
+            self.done[key] = yield self.visit_inside(node, context)
         return self.done[key]
 
-    def is_wide(self, node: Node) -> bool:
+    def has_wide_sum(self, node: Node) -> bool:
         """Return whether there is a sum over several indices in `node`."""
         for part in reachable(node, known=self.wide):
             is_own = part.op == "sum" and len(self.graph.bound(part)) > 1
             self.wide[part] = is_own or any(self.wide[arg] for arg in part.args)
         return self.wide[node]
 
-    def visit_inside(self, node: Node, context: EnclosingLoops) -> Node:
+    def visit_inside(self, node: Node, context: EnclosingLoops) -> Recursion[Node]:
         """Return `node` with its sums written as sums of sums, inner ones first."""
         graph = self.graph
         if node.op not in BINDERS:
-            return graph.with_args(node, [self.visit(arg, context) for arg in node.args])
-        variables, rows, body = graph.inside(node, ()) if node.op == "comprehension" else graph.open(node)
-        new = self.visit(body, context.inside(variables, rows))
+            args = yield from in_turn(self.visit(arg, context) for arg in node.args)
+            return graph.with_args(node, args)
+        is_table = node.op == "comprehension"  # no loop around it occurs in it
+        variables, rows, body = graph.inside(node, ()) if is_table else graph.open(node)
+        around = EnclosingLoops((), ()) if is_table else context
+        new: Node = yield self.visit(body, around.inside(variables, rows))
         if node.op == "sum" and len(variables) > 1:
             split = self.split(variables, rows, new, _own_loops(node, context))
             if split is not None:
@@ -155,6 +158,8 @@ class _Factoring:
         own, others, left = _parted(v, variables, rows)
         if not outside or any(not row.form.atoms().isdisjoint(left) for row in own):
             return 0
+        if not is_never_empty((v,), own, (*self.planner.facts, *context.rows, *others)):
+            return 0  # an empty sum is 0, also where the factors in front are infinite
         if not any(factor.free.intersection(left) for factor in outside):
             return 0
         around = context.inside(left, others)

@@ -354,9 +354,9 @@ class Planner:
 
 
 def _with_ranges_of_data(row: Constraint, used: AbstractSet[Variable]) -> Constraint | None:
-    """Return `row`, or a weaker constraint if it has entries of data, ``v < start[i + 1]``: these may have any value of
-    their declared range. None if they have none, or if the variables ``used`` for the axes of an array are on both
-    sides: an array over i and all v would be larger than the loops.
+    """Return `row`; if it has entries of data, as ``v < start[i + 1]``, the weaker constraint ``v < n`` that holds for
+    all values in their declared range. None if no range is declared, or if both i and v are among the variables
+    ``used`` for the axes of an array.
     """
     if not data_entries([row.form]):
         return row
