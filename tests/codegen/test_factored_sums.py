@@ -139,3 +139,14 @@ def test_an_empty_sum_is_zero_behind_infinite_factors():
     function = td.lambdify((x, f, g, count), value, "llvm")
     for number, wanted in ((0, 0), (2, np.inf)):
         assert (function(np.ones((8, 8)), np.full(7, np.inf), np.ones(7), number) == wanted).all()
+
+
+def test_a_sum_has_one_form_in_all_loops():
+    """The squares of a Volterra series depend on i alone: the loops over p and q around i do not count as its own."""
+    p, q, s = td.indices("p q s")
+    signal, target, h = td.TensorSymbol("signal", 8), td.TensorSymbol("target", 6), td.TensorSymbol("h", (3, 3))
+    linear = td.TensorSymbol("linear", 3)
+    squares = Sum(h[p, q] * signal[s + p] * signal[s + q], (q, 0, 2), (p, 0, 2))
+    value = Sum((Sum(linear[a] * signal[s + a], (a, 0, 2)) + squares - target[s]) ** 2, (s, 0, 5))
+    text = td.generate_code((signal, target, linear, h), td.gradient(value, (linear, h)), "numba")
+    assert text[text.index("def fill") : text.index("def checked")].count("target[i0]") == 1
