@@ -36,6 +36,7 @@ from sympy_tensordiff.codegen.lower.sums import (
     ordered_sums,
     with_coprime_terms,
 )
+from sympy_tensordiff.codegen.lower.sums_by_value import sums_by_value
 from sympy_tensordiff.codegen.lower.tensor_exponentials import without_large_tensors
 from sympy_tensordiff.codegen.lower.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.lower.terms import (
@@ -350,6 +351,7 @@ def _in_loop_form(
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = expanded(graph, tight, lowering.facts) if options.expand else tight
     has_products = options.norms and options.rows and options.library and lowering.temporaries
+    tight = sums_by_value(graph, tight) if lowering.temporaries else list(tight)
     tight = without_large_exponentials(graph, tight, has_products)
     tight = with_sums_split_by_index_order(graph, with_sorted_selections(graph, tight))
     tight = extrema_over_segments(graph, tight)

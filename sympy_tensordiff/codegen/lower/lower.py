@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.lower.loop_order import in_memory_order, is_short_
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function, is_dear, is_slice, uses
 from sympy_tensordiff.codegen.lower.matrices import Matrices
 from sympy_tensordiff.codegen.lower.plan import EnclosingLoops
-from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, parameter, selects
+from sympy_tensordiff.codegen.lower.scatters import ScatterTerm, limit_of_data, parameter, selects
 from sympy_tensordiff.codegen.lower.terms import is_where_equal
 from sympy_tensordiff.graph.functions import scaled_besseli
 from sympy_tensordiff.graph.index_tests import conjuncts
@@ -196,10 +196,11 @@ class Lowering(Matrices):
 
     def _selected(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:
         """Return the read ``s[r[q]]`` in place of a reduction `node` that depends on an outer index q through the entry
-        ``r[q]`` of an integer array only. The new array ``s`` stores its value for each value of ``r[q]``. None for
-        other reductions, or if the array does not pay.
+        ``r[q]`` of an integer array only. The new array ``s`` stores its value for each value of ``r[q]``: that of
+        ``Sum_{i >= r[q]} x[i]`` is an array of running sums. None for other reductions, or if the array does not pay.
         """
         entry = parameter(self.graph, node, block.context.variables)
+        entry = entry or limit_of_data(self.graph, node, block.context)
         if entry is None:
             return None
         v = self.graph.fresh("value")

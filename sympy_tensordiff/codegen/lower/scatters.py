@@ -14,7 +14,9 @@ from math import gcd, inf
 from typing import cast
 
 from sympy_tensordiff.codegen.ir.scalars import Reduction
+from sympy_tensordiff.codegen.lower.carries import carried_variables
 from sympy_tensordiff.codegen.lower.materialise import is_dear
+from sympy_tensordiff.codegen.lower.plan import EnclosingLoops
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable, rewritten
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.implication import is_implied
@@ -253,6 +255,41 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> IndirectI
                 if entry not in bound and not entry.atoms().isdisjoint(variables):
                     return entry
     return None
+
+
+MAX_VALUES = 2**16
+"""Data declared to be below a larger number get no array with an entry for each value."""
+
+
+def limit_of_data(graph: Graph, node: Node, context: EnclosingLoops) -> IndirectIndex | None:
+    """Return the integer-array entry ``r[q]``, with an index q of the loops ``context``, at which the range of the
+    reduction `node` begins or ends, as in ``Sum_{i >= r[q]} v[i]``. None if there is none, or if the reductions for all
+    values of ``r[q]`` are not running ones, each of which continues the one before.
+
+    Nor may the range have another limit that moves with a loop, or the terms depend on a loop that q bounds: the
+    array would have more elements than are read.
+    """
+    loops = frozenset(context.variables)
+    for row in node.data if node.free & loops else ():
+        for entry in data_entries([row.form]) if row.kind == "ge" else ():
+            own = entry.atoms() & loops
+            others = (node.free & loops) - own
+            if not own or not has_few_values(entry) or any(loops & r.form.atoms() for r in node.data if r is not row):
+                continue
+            if any(own & r.form.atoms() and others & r.form.atoms() for r in context.rows):
+                continue
+            v = graph.fresh("value")
+            if v in carried_variables(graph, graph.substitute(node, {entry: Affine.variable(v)})):
+                return entry
+    return None
+
+
+def has_few_values(entry: IndirectIndex) -> bool:
+    """Return whether an array with one element for each value that the data ``entry`` may have is of moderate size: its
+    range is declared, and is that of an axis or at most `MAX_VALUES`.
+    """
+    below = entry.below
+    return below is not None and not (below.is_constant and below.constant > MAX_VALUES)
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:
