@@ -26,6 +26,7 @@ from sympy_tensordiff.codegen.ir.programs import (
     Kernel,
     ProductStep,
     Program,
+    Recurrence,
     Solve,
     Step,
     Trapezoid,
@@ -67,22 +68,32 @@ def executed(arguments: Sequence[Any], expression: Any, **options: Any) -> Progr
     return fuse(program, Prover(program))
 
 
-def figures(program: Program, sizes: Mapping[str, int]) -> Figures:
-    """The cost of a program at numeric ``sizes``, by the names of the symbols."""
+def figures(program: Program, sizes: Mapping[str, Any]) -> Figures:
+    """The cost of a program at numeric ``sizes``, by the names of the symbols.
+
+    If operations depend on the data in arrays of integers, ``sizes`` also has these arrays, by their names. The
+    temporaries and results of one step of a recurrence are temporaries of the program.
+    """
     values = values_of(program, sizes)
     shapes = shapes_of(program, values)
-    counted = [_step(step, shapes, values) for step in program.kernels]
+    bodies = {id(step): _body_figures(step, values) for step in program.kernels if isinstance(step, Recurrence)}
+    counted = [
+        _recurrence(step, bodies[id(step)], shapes) if isinstance(step, Recurrence) else _step(step, shapes, values)
+        for step in program.kernels
+    ]
     rows = {array.name: array for step in program.kernels if isinstance(step, FusedKernels) for array in step.rows}
     entries = {name: prod(shape) for name, shape in shapes.items()}
     entries |= {name: prod(form.evaluate(values) for form in array.shape) for name, array in rows.items()}
     kept = [entries[array.name] for array in program.temporaries]
+    passes = [one for found in bodies.values() for one in found]
+    inner = sum(max((one.memory + one.results for one in found), default=0) for found in bodies.values())
     given = [entries[a.name] for a in program.arguments if a.kind == "array"]
     results = [entries[array.name] for array in program.outputs]
     return Figures(
         sum(one for one, _ in counted),
         sum(one for _, one in counted),
-        max(kept, default=0),
-        sum(kept),
+        max([*kept, *(max(one.largest, one.largest_result) for one in passes)], default=0),
+        sum(kept) + inner,
         sum(given),
         sum(results),
         max(given, default=0),
@@ -105,6 +116,27 @@ def shapes_of(program: Program, values: Mapping[str, Any]) -> dict[str, list[int
 
 
 Cost = tuple[int, int]
+
+
+def _body_figures(step: Recurrence, values: Mapping[str, Any]) -> list[Figures]:
+    """The cost of the body at each time, or that of all times once for each if no size in it changes."""
+    length = step.length.evaluate(values)
+    fixed = {name: form.evaluate(values) for name, form in step.integers}
+    fixed |= {name: values[array] for name, array in step.constants if array in values}
+    rows = {name: values[array] for name, array in step.rows if array in values}
+    if not step.time and not rows:
+        return [figures(step.body, fixed)] * length
+    times = [{step.time: time} if step.time else {} for time in range(length)]
+    return [
+        figures(step.body, fixed | at | {name: array[time] for name, array in rows.items()})
+        for time, at in enumerate(times)
+    ]
+
+
+def _recurrence(step: Recurrence, bodies: Sequence[Figures], shapes: Mapping[str, Sequence[int]]) -> Cost:
+    """The cost of all times, with the additions to sums over time."""
+    added = len(bodies) * sum(prod(shapes[one.array]) for one in step.recorded if one.kind == "sum")
+    return sum(one.operations for one in bodies) + added, sum(one.functions for one in bodies)
 
 
 def _step(step: Step, shapes: Mapping[str, list[int]], values: dict[str, Any]) -> Cost:
