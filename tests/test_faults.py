@@ -2,28 +2,77 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import faults
 import pytest
 from conftest import another_process
+from simulated_threads import one_after_another
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and forks are those of Linux")
 
-# Numba takes seconds in each process; `codegen/test_unfinished_compilations.py` has its faults without one.
-BACKENDS = ["numpy", "llvm", pytest.param("numba", marks=pytest.mark.thorough)]
+MODULES = {"jax": "jax", "torch": "torch", "dask": "dask.array", "dask-numpy": "dask.array"}
+CACHED = ("numpy", "llvm", "numba", "cuda", "dask", "dask-numpy")
+"""The backends that write files."""
+KILLING = ("SIGKILL", "SIGTERM")
+OTHERS = ("c", "jax", "torch")
+IMPOSSIBLE = {
+    ("cuda", "no memory"): "a thread of the simulator for each of millions of entries",
+    ("cuda", "threads"): "the simulator runs one kernel at a time",
+    **{(name, "fork"): "Dask's pool of threads is not usable in a fork" for name in ("dask", "dask-numpy")},
+}
+
+
+def is_missing(backend: str) -> bool:
+    """Whether what a backend needs is not installed."""
+    if backend in MODULES:
+        return importlib.util.find_spec(MODULES[backend].split(".")[0]) is None
+    return backend == "c" and faults.COMPILER is None
+
+
+def cases(backends: tuple[str, ...], values: Sequence[Any]) -> list[Any]:
+    """Backends and values; those that take seconds to start run seldom."""
+    return [
+        pytest.param(
+            *(backend, value),
+            marks=[
+                pytest.mark.in_turns(8 if backend in ("numpy", "llvm") else 100),
+                pytest.mark.skipif(is_missing(backend), reason=f"{backend} is not installed"),
+            ],
+        )
+        for backend in backends
+        for value in values
+        if (backend, value) not in IMPOSSIBLE
+    ]
 
 
 @pytest.fixture(scope="module")
-def process() -> Any:
+def host() -> Any:
     """A process that has imported everything and compiled nothing; each fault runs in a fork of it."""
     with another_process() as call:
-        call(faults.prepare)
+        call(faults.prepare, ("numpy", "llvm"))
         yield call
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    """A process with CUDA's simulator, likewise."""
+    with another_process(NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1") as call:
+        call(one_after_another)
+        call(faults.prepare, ("cuda",))
+        yield call
+
+
+@pytest.fixture
+def process(request: pytest.FixtureRequest) -> Any:
+    """The process for the backend of a test."""
+    return request.getfixturevalue("device" if request.node.callspec.params["backend"] == "cuda" else "host")
 
 
 def assert_tidy(folder: Path) -> None:
@@ -32,24 +81,22 @@ def assert_tidy(folder: Path) -> None:
     assert not others
 
 
-@pytest.mark.in_turns(8)
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("fault", [name for name in faults.PLAIN if name != "call"])
+@pytest.mark.parametrize("backend, fault", cases(CACHED + OTHERS, [name for name in faults.PLAIN if name != "call"]))
 def test_calls_survive(fault: str, backend: str, process: Any, tmp_path: Path) -> None:
     assert process(faults.outcome, fault, backend, str(tmp_path)) == ("value", None)
     assert_tidy(tmp_path)
 
 
-@pytest.mark.in_turns(8)
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("folder", ["/proc/none/cache", "/dev/null", "/sys/kernel/cache", "off"])
-def test_folders_that_cannot_be_written(backend: str, folder: str, process: Any) -> None:
+@pytest.mark.parametrize(
+    "backend, folder", cases(CACHED, ["/proc/none/cache", "/dev/null", "/sys/kernel/cache", "off"])
+)
+def test_folders_that_cannot_be_written(folder: str, backend: str, process: Any) -> None:
     assert process(faults.outcome, "call", backend, folder) == ("value", None)
 
 
-@pytest.mark.in_turns(8)
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("how", ["empty", "half", "other", "is a folder", "the past", "the future"])
+@pytest.mark.parametrize(
+    "backend, how", cases(CACHED, ["empty", "half", "other", "is a folder", "the past", "the future"])
+)
 def test_damaged_files_are_not_used(how: str, backend: str, process: Any, tmp_path: Path) -> None:
     assert process(faults.outcome, "call", backend, str(tmp_path)) == ("value", None)
     assert faults.damage(tmp_path, how) > 0
@@ -58,20 +105,22 @@ def test_damaged_files_are_not_used(how: str, backend: str, process: Any, tmp_pa
     assert_tidy(tmp_path)
 
 
-@pytest.mark.in_turns(8)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_ctrl_c_ends_compilations(backend: str, process: Any, tmp_path: Path) -> None:
-    kind, count = process(faults.interruptions, backend, str(tmp_path))
+@pytest.mark.parametrize("backend, name", cases(CACHED + OTHERS, ["SIGINT", "SIGTERM"]))
+def test_signals_end_compilations(name: str, backend: str, process: Any, tmp_path: Path) -> None:
+    kind, count = process(faults.interruptions, name, backend, str(tmp_path))
     assert kind == "value", count
     assert backend == "numpy" or count > 0
     assert_tidy(tmp_path)
 
 
-@pytest.mark.in_turns(8)
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("step", ["replace", "fdopen"])
-def test_a_killed_process_spoils_no_cache(step: str, backend: str, process: Any, tmp_path: Path, monkeypatch) -> None:
-    assert process(faults.kill, step, backend, str(tmp_path)) == ("killed", signal.SIGKILL)
+@pytest.mark.parametrize(
+    "backend, how", cases(CACHED, [f"{name} at {step}" for step in ("replace", "fdopen") for name in KILLING])
+)
+def test_a_killed_process_spoils_no_cache(
+    how: str, backend: str, process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, step = how.split(" at ")
+    assert process(faults.kill, step, name, backend, str(tmp_path)) == ("killed", getattr(signal, name))
     assert process(faults.outcome, "call", backend, str(tmp_path)) == ("value", None)
     monkeypatch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path))
     assert faults.td.clear_cache() > 0
