@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -459,6 +460,19 @@ def test_a_worker_that_dies_is_replaced(server) -> None:
     assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and numbers of processes are those of Linux")
+def test_the_memory_of_an_answer_is_limited(server) -> None:
+    """A process has a limit, says when it is reached, answers then, and is replaced if it has used much memory."""
+    assert asked(server)[0] == 200
+    limits = Path(f"/proc/{server.pool.workers[0].process.pid}/limits").read_text(encoding="ascii").splitlines()
+    (limit,) = [line.split()[3] for line in limits if line.startswith("Max address space")]
+    assert int(limit) == workers.MAX_MEMORY == 3 * 2**30
+    source = "declare x[n] f[i, j, k, l] = x[i]*x[j]*x[k]*x[l] derivative wrt x"
+    large = {"language": "index", "source": source, "want": "numbers", "sizes": {"n": 300}}
+    assert "this needs more memory than there is" in asked(server, large)[1]["error"]
+    assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="others start a new Python for each worker")
 def test_workers_are_forks_of_one_process_that_has_imported_the_package(server) -> None:
     """A stopped worker is replaced without another import, which takes seconds."""
@@ -483,7 +497,7 @@ def test_the_start_of_a_worker_is_no_part_of_the_time_for_an_answer(monkeypatch)
     worker.is_ready, worker.is_usable, worker.answered = False, True, 0
     monkeypatch.setattr(workers._Worker, "_wait_for_data", arrival)
     for told in ("ready", {"error": "first"}, {"error": "second"}):
-        theirs.send(told)
+        theirs.send((told, False) if told != "ready" else told)
     assert asyncio.run(worker.ask(Request(**SINE), 3)) == {"error": "first"}
     assert asyncio.run(worker.ask(Request(**SINE), 4)) == {"error": "second"}
     assert times == [workers.START_SECONDS, 3, 4] and worker.is_usable
@@ -576,7 +590,27 @@ def test_a_mistake_of_the_package_is_called_one(monkeypatch) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     workers.run_worker(Pipe())
     assert told_so[0] == "ready"
-    assert "this is a mistake of the package (ZeroDivisionError); please report" in told_so[1]["error"]
+    error, is_exhausted = told_so[1]
+    assert "this is a mistake of the package (ZeroDivisionError); please report" in error["error"]
+    assert not is_exhausted
+    del told_so[:]
+    monkeypatch.setattr(workers, "MAX_MEMORY", 2**20)
+    workers.run_worker(Pipe())
+    assert told_so[1] == (error, sys.platform != "win32")
+
+
+def test_a_worker_that_has_used_much_memory_is_replaced(server, monkeypatch) -> None:
+    asked(server)
+    worker = server.pool.workers[0]
+    asked(server)
+    assert server.pool.workers[0] is worker
+    receive = worker.pipe.recv
+    monkeypatch.setattr(worker, "pipe", SimpleNamespace(
+        recv=lambda: (receive()[0], True), send=worker.pipe.send, fileno=worker.pipe.fileno, close=worker.pipe.close,
+        closed=False,
+    ))  # fmt: skip
+    assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+    assert server.pool.workers[0] is not worker and not worker.process.is_alive()
 
 
 def test_several_users_at_once(server) -> None:

@@ -143,12 +143,12 @@ class _Worker:
             loop.remove_reader(self.pipe.fileno())
 
     def _receive(self) -> Any:
-        """Return the next answer from the worker's pipe. After `MAX_ANSWERS` answers the worker is marked as no longer
-        usable.
+        """Return the next answer from the worker's pipe. After `MAX_ANSWERS` answers, or one that took much memory, the
+        worker is marked as no longer usable.
         """
-        answer = self.pipe.recv()
+        answer, is_exhausted = self.pipe.recv()
         self.answered += 1
-        self.is_usable = self.answered < MAX_ANSWERS
+        self.is_usable = self.answered < MAX_ANSWERS and not is_exhausted
         return answer
 
     def kill(self) -> None:
@@ -175,7 +175,10 @@ def _context() -> SpawnContext | ForkServerContext:
 
 
 def run_worker(pipe: Connection) -> None:
-    """Answer the requests that arrive at ``pipe`` until it is closed; this is the main function of a worker process."""
+    """Answer the requests that arrive at ``pipe`` until it is closed; this is the main function of a worker process.
+
+    It sends pairs: an answer, and whether the process has used so much memory that another one should replace it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     _limit_memory()
     from sympy_tensordiff.app.web.answers import answer, formulas, parse_and_derive
@@ -194,7 +197,19 @@ def run_worker(pipe: Connection) -> None:
             except Exception as error:
                 traceback.print_exc()
                 found = {"error": f"this is a mistake of the package ({type(error).__name__}); please report the input"}
-            pipe.send(found)
+            pipe.send((found, _is_exhausted()))
+
+
+def _is_exhausted() -> bool:
+    """Return whether this process has used half of its memory; its caches may keep it from the next answer. False where
+    the system does not say.
+    """
+    try:
+        import resource
+    except ImportError:
+        return False
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit > MAX_MEMORY // 2
 
 
 def _limit_memory() -> None:
