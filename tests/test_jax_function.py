@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from bridge_cases import CASES, A, c, chain, chosen, i, n, w, waves, x
 from every import every
+from jax_versions import enable_x64
 
 import sympy_tensordiff as td
 from sympy_tensordiff.bridges.jax import _load
@@ -30,14 +31,14 @@ def test_without_jax(monkeypatch):
 def jax():
     found = pytest.importorskip("jax", reason="needs pip install '.[jax]'")
     importlib.import_module("jax.test_util")
-    with found.enable_x64(True):
+    with enable_x64(True):
         yield found
 
 
 @pytest.fixture
 def jax_single():
     found = pytest.importorskip("jax", reason="needs pip install '.[jax]'")
-    with found.enable_x64(False):
+    with enable_x64(False):
         yield found
 
 

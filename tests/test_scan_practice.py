@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import sympy
+from jax_versions import enable_x64
 
 import sympy_tensordiff as td
 
@@ -286,7 +287,7 @@ def test_products_with_hessians(name: str, steps: int) -> None:
         expected = [(a - b) / 2e-5 for a, b in zip(after, before, strict=True)]
         tolerance = 1e-6
     else:
-        with jax.enable_x64(True):
+        with enable_x64(True):
             active = [jnp.asarray(array) for array in arrays[: program.active]]
             of_active = lambda *given: program.value(jnp, *given, *arrays[program.active :])  # noqa: E731
             gradient = jax.grad(of_active, tuple(range(program.active)))

@@ -15,6 +15,7 @@ import random_arrays
 import sympy
 from bridge_cases import CASES
 from exact_checks import call_arguments, pullback_problem
+from jax_versions import enable_x64
 from test_scan import SCANS, point
 
 import sympy_tensordiff as td
@@ -40,7 +41,7 @@ def cupy(monkeypatch):
 @pytest.fixture
 def jax():
     found = pytest.importorskip("jax", reason="needs pip install '.[jax]'")
-    with found.enable_x64(True):
+    with enable_x64(True):
         yield found
 
 

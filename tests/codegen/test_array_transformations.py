@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
+from jax_versions import enable_x64
 from sympy import Piecewise, cos, exp, log, sqrt
 
 import sympy_tensordiff as td
@@ -179,7 +180,7 @@ def test_transformations_equal_those_of_jax(name):
             pushed(curved, arrays, direction),
         )
 
-    with jax.enable_x64(True):
+    with enable_x64(True):
         arrays = drawn(function, (4, 3, 5), 0)
         direction = np.cos(np.arange(arrays[0].size, dtype=float)).reshape(arrays[0].shape)
         ours = jax.jit(lambda a: results(printed, slope, lambda *b: product(*b, direction), a))(arrays)
@@ -194,7 +195,7 @@ def test_transformations_equal_those_of_jax(name):
 def test_compiled_functions_take_several_shapes(name):
     jax = pytest.importorskip("jax", reason="needs pip install '.[jax]'")
     function = FUNCTIONS[name]
-    with jax.enable_x64(True):
+    with enable_x64(True):
         compiled = jax.jit(td.lambdify(function.args, td.gradient(function.value, function.args[0]), "jax"))
         wanted = jax.jit(jax.grad(lambda *arrays: function.plain(jax, *arrays)))
         for sizes in ((4, 3, 5), (1, 1, 1), (5, 2, 7), (4, 3, 5)):
