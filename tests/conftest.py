@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from importlib import import_module
 from multiprocessing import get_context
@@ -36,6 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     help_turn = "the day whose turn it is, of tests marked `in_turns`, as a number (default: today); or: all"
     parser.addoption("--turn", default="today", help=help_turn)
     parser.addoption("--update", action="store_true", help="write tests/printed.txt anew, where test_printed.py runs")
+    help_record = (
+        "write the systems of constraints that tests meet to a file: python -m tests.judges isl --recorded FILE"
+    )
+    parser.addoption("--record-questions", metavar="FILE", help=help_record)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -167,10 +171,21 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.option.record_questions:
+        record_questions(session.config)
     # Expressions are many small objects that live on in caches; to look for the few that nobody has takes a second.
     gc.freeze()
     gc.set_threshold(50_000, 20, 10)
+
+
+def record_questions(config: pytest.Config) -> None:
+    """Record the questions of this process until the end, those of each process of xdist in a file of its own."""
+    number = number_of_process(config)
+    path = Path(config.option.record_questions + ("" if number is None else f".{number}"))
+    stack = ExitStack()
+    stack.enter_context(import_module("judges.recording").written(path))
+    config.add_cleanup(stack.close)
 
 
 def pytest_sessionfinish() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from importlib.util import find_spec
 
@@ -13,8 +14,11 @@ from judges import report
 from judges.__main__ import JUDGES, judge_named, main
 from judges.report import WrongAnswerError
 
+from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.integer.solving import solve_equations
 
 LIBRARIES = {"isl": "islpy", "snf": "sympy", "jax": "jax", "index": "jax", "mpmath": "mpmath"}
 SLICES = {
@@ -92,6 +96,31 @@ def test_questions_of_functions_are_recorded():
     asked = questions.of_function(25)
     assert len(asked) > 50 and len({question.function for question in asked}) >= 5
     assert questions.implication.is_implied.__name__ == "is_implied"  # what was patched is back
+
+
+def test_questions_of_tests_are_recorded_in_a_file_and_judged(tmp_path, capsys):
+    """Calls by tests are recorded, each once, with graphs left out; a wrong answer in the file is noticed."""
+    judge("isl")
+    from judges import recording
+
+    i, n = Affine.variable("i"), Affine.variable("n")
+    inside = (Constraint("ge", i - 1), Constraint("ge", n - i))
+    for number in (0, 1):
+        with recording.written(tmp_path / f"run.{number}"):
+            assert not is_empty(iter(inside))
+            assert not is_empty(inside)
+            graph = Graph()
+            assert solve_equations(graph, [graph.fresh("i")], ()) is not None
+    found = recording.read(tmp_path / "run")
+    assert [question.function for question in found].count("is_empty") == 1
+    assert main(["isl", "--recorded", str(tmp_path / "run")]) == 0
+    assert "1 is_empty: " in capsys.readouterr().out
+    with (tmp_path / "wrong").open("wb") as file:
+        pickle.dump(("is_empty", (inside,), {}, True), file)
+    assert main(["isl", "--recorded", str(tmp_path / "wrong")]) == 1
+    for arguments in (["jax", "--recorded", str(tmp_path / "wrong")], ["isl"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
 
 
 @every("damage", ["factors", "u", "kernel"])

@@ -197,6 +197,10 @@ def test_compiled_for_several_shapes(torch):
         torch.testing.assert_close(torch.autograd.grad(compiled(*values), values), wanted)
 
 
+REFUSED = "tangents do not pass through a compiled torch_function|ExceptionObjectVariable.ArgumentError"
+"""The message, or what the compiler of PyTorch 2.7 makes of it."""
+
+
 def test_what_does_not_compile_is_refused(torch):
     """PyTorch would drop the tangents."""
     function, values = case_of(torch, "waves")
@@ -205,7 +209,7 @@ def test_what_does_not_compile_is_refused(torch):
     def tangent(*args):
         return torch.func.jvp(function, args, args)[1]
 
-    with pytest.raises(Exception, match="tangents do not pass through a compiled torch_function"):
+    with pytest.raises(Exception, match=REFUSED):
         torch.compile(tangent, fullgraph=True, backend="aot_eager")(*values)
     torch.testing.assert_close(torch.compile(tangent, backend="aot_eager")(*values), tangent(*values))
 

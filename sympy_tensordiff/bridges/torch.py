@@ -207,11 +207,12 @@ def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[A
     types = []
     for position, (label, value) in enumerate(zip(function.labels, values, strict=True)):
         if position in function.integers:
-            # To PyTorch's compiler, an integer that differs between calls is an int without methods.
-            is_plain = isinstance(value, int | torch.SymInt) and not isinstance(value, bool)
+            # To PyTorch's compiler, an integer that differs between calls is an int without methods. That of
+            # PyTorch 2.7 does not trace `int | float`.
+            is_plain = isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool)
             tensors.append(value if is_plain else _to_integer(label, value))
             continue
-        is_number = isinstance(value, int | float)
+        is_number = isinstance(value, (int, float))
         tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
         if position in function.reals and not is_number:
             types.append(tensor.dtype if tensor.is_floating_point() else torch.float64)

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -46,8 +47,17 @@ def judge_named(name: str) -> Callable[[int], Verdicts]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, 1 where an answer was wrong or a case crashed, 2 for a library that is missing."""
     options = parser().parse_args(arguments)
+    if options.recorded and (options.judge != "isl" or options.keep):
+        parser().error("--recorded is for isl, and has no seeds to --keep")
+    if options.recorded is None and options.number is None:
+        parser().error("how many cases?")
     try:
         judge = judge_named(options.judge)
+        if options.recorded:
+            recording = import_module(f"{__package__}.recording")
+            questions = recording.read(options.recorded)
+            judge = partial(recording.verdicts, questions)
+            options.number = min(options.number or len(questions), max(len(questions) - options.seed, 0))
     except ImportError as error:
         print(f"{options.judge}: {error}", file=sys.stderr)
         return 2
@@ -73,7 +83,9 @@ def parser() -> argparse.ArgumentParser:
     """Return the options of the command."""
     result = argparse.ArgumentParser(prog="python -m tests.judges", description=sys.modules[__package__].__doc__)
     result.add_argument("judge", choices=sorted(JUDGES))
-    result.add_argument("number", type=int, help="how many cases")
+    result.add_argument("number", type=int, nargs="?", help="how many cases; all of those in a file")
+    help_recorded = "judge the questions of a run of tests, written by: python -m pytest --record-questions FILE"
+    result.add_argument("--recorded", type=Path, metavar="FILE", help=help_recorded)
     result.add_argument("--seed", type=int, default=0, help="of the first case; the next has the next (default 0)")
     result.add_argument("--keep", action="store_true", help="take seeds that no kept run had, and keep this one")
     result.add_argument("--seconds", type=float, default=0, help="start no case after so much CPU time")

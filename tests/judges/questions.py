@@ -1,7 +1,7 @@
 """Questions for isl: about random systems, and those that derivatives of random functions ask.
 
-`of_system` asks each function of the algebra about the system of a seed. `recorded` collects all calls that the
-package itself makes while it runs something.
+`of_system` asks each function of the algebra about the system of a seed. `recorded` collects all calls that are made
+while something runs; `recording` writes those of a run of tests to a file.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def of_function(seed: int) -> list[Question]:
 
 @contextmanager
 def recorded(record: Callable[[Question], None]) -> Iterator[None]:
-    """Pass each call of the judged functions to ``record`` once it has returned."""
+    """Pass each call of the judged functions, by the package or a test, to ``record`` once it has returned."""
     patched: list[tuple[ModuleType, str, Any]] = []
 
     def recording(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,7 +133,7 @@ def recorded(record: Callable[[Question], None]) -> Iterator[None]:
         function = getattr(home, name)
         replacement = recording(name, function)
         for module in list(sys.modules.values()):
-            if getattr(module, "__name__", "").startswith("sympy_tensordiff") and vars(module).get(name) is function:
+            if getattr(module, "__dict__", {}).get(name) is function:
                 patched.append((module, name, function))
                 setattr(module, name, replacement)
     try:
