@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 from sympy_tensordiff.graph.nodes import Graph
 
@@ -33,14 +34,19 @@ def written(path: Path) -> Iterator[None]:
 
 
 def read(path: Path) -> list[Question]:
-    """Return the questions in a file and in those of the processes of a run, ``FILE.0`` and so on, each once."""
+    """Return the questions in a file and in those of the processes of a run, ``FILE.0`` and so on, each once.
+
+    Their order is random, the same each time: the first ones are a sample of all.
+    """
     found: dict[str, Question] = {}
     for one in sorted([*path.parent.glob(path.name), *path.parent.glob(f"{path.name}.[0-9]*")]):
         with one.open("rb") as file:
             while file.peek(1):
                 question = Question(*pickle.load(file))
                 found.setdefault(repr(question[:3]), question)
-    return list(found.values())
+    questions = list(found.values())
+    Random(0).shuffle(questions)
+    return questions
 
 
 def verdicts(questions: Sequence[Question], number: int) -> Counter[str]:
