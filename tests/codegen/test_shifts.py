@@ -328,3 +328,18 @@ def test_arrays_for_parts_of_stored_values_read_known_arrays(sizes):
     found = td.lambdify([u, y], results, "llvm")(values, logs)
     np.testing.assert_allclose(found[0], value(values), rtol=1e-12)
     np.testing.assert_allclose(found[1], slope, rtol=1e-11, atol=1e-12)
+
+
+def test_a_value_inside_of_one_with_a_larger_range_has_that_range():
+    """The number of least entries of a row, and its reciprocal: both are stored for parts of the rows at first, and the
+    range that serves all uses of the reciprocal is larger than that of the number.
+    """
+    A, T = td.TensorSymbol("A", (n, m)), td.TensorSymbol("T", (n, m))
+    least = td.min(A, axis=-1)
+    product = td.hvp(td.prod(least[1:] - least[:-1], axis=-1), A, T)
+    plain = td.lambdify([A, T], product, "numpy", temporaries=False)
+    for backend in ("numpy", "llvm"):
+        function = td.lambdify([A, T], product, backend)
+        for shape in ((2, 3), (4, 3), (7, 2)):
+            values = np.random.default_rng(shape[0]).normal(size=(2, *shape))
+            np.testing.assert_allclose(function(*values), plain(*values), rtol=1e-12, atol=1e-12)

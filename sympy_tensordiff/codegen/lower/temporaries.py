@@ -414,7 +414,9 @@ class Storage:
         """
         graph = self.graph
         candidate = self._also_for_small_sizes(candidate)
-        if not is_operand and (domain := self.domains.get(candidate.node)) is not None:
+        domain = None if is_operand else self.domains.get(candidate.node)
+        # A value that is itself stored over a larger range needs more of this one than the range was found for.
+        if domain is not None and all(is_implied(row, (*self.facts, *candidate.rows)) for row in domain.rows):
             candidate = replace(domain, forms=candidate.forms)
         name, lows, extents = self.allocated(candidate)
         order = order or carried_last(graph, candidate, candidate.order(context)) or candidate.order(context)
