@@ -198,7 +198,11 @@ def nearest(p: int, q: int) -> int:
 
 
 def first_nonzero(vector: Sequence[int]) -> int:
-    """Return the first non-zero entry of a vector, 0 if all are zero."""
+    """Return the first non-zero entry of a vector, 0 if all are zero.
+
+    >>> first_nonzero([0, -3, 1]), first_nonzero([0, 0]), first_nonzero([])
+    (-3, 0, 0)
+    """
     return next(filter(None, vector), 0)
 
 

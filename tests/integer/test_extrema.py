@@ -98,3 +98,13 @@ def test_one_maximum_has_one_form():
     assert positive_part(3 - 3 * i) == 3 * positive_part(1 - i)
     assert positive_part(-positive_part(i)) == Affine()
     assert pickle.loads(pickle.dumps(maximum_of([i, n]))) == maximum_of([i, n])
+
+
+@pytest.mark.parametrize("c", [1, 2, 3, 4])
+def test_multiples_of_an_extremum_are_written_with_it(c):
+    """``c*i + c*max(0, j - i)`` is ``c*max(i, j)``, whatever else is in the form, and if its sign is changed."""
+    for rest in (Affine(), n, c * n, 5 * n):
+        own, found = extrema_in(c * maximum_of([i, j]) + rest)
+        assert own == rest and [(one, set(operands)) for one, _, *operands in found] == [(c, {i, j})]
+        own, found = extrema_in(c * minimum_of([i, j]) + rest)
+        assert own == rest and [(one, set(operands)) for one, _, *operands in found] == [(c, {i, j})]

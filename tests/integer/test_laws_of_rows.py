@@ -9,7 +9,7 @@ from every import every
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.fourier_motzkin import project, simplest
 from sympy_tensordiff.integer.implication import complexity, is_empty, remove_redundant
-from sympy_tensordiff.integer.nests import bounds, order
+from sympy_tensordiff.integer.nests import _innermost_cost, bounds, order
 from sympy_tensordiff.integer.products import product_rows, quotient_by, times
 from sympy_tensordiff.integer.remainders import remainders_in
 from sympy_tensordiff.integer.rows import bounds_a_loop, rows_connected_to, unit_bounds_of
@@ -214,3 +214,12 @@ def test_bounds_that_follow_from_multiples_are_left_out(least):
         wanted = [a for a in range(-3, 6) if all(row.holds({X: a, P: at, N: size}) for row in rows)]
         (nest,), _ = bounds(rows, [X], [Constraint("ge", n - 1)])
         assert [*nest.range({P: at, N: size})] == wanted
+
+
+def test_an_inner_loop_over_multiples_is_inexact_where_it_may_be_empty():
+    """``i <= d*v <= i + width`` has an integer v for each i or not, by enumeration; the key of the order knows."""
+    v, i = Affine.variable("v"), Affine.variable("i")
+    for d, width in itertools.product(range(2, 8), range(14)):
+        rows = [Constraint("ge", d * v - i), Constraint("ge", i + width - d * v)]
+        always = all(any(start <= d * k <= start + width for k in range(-40, 40)) for start in range(2 * d))
+        assert (_innermost_cost(rows, "v", ["i", "v"], ())[2] == 0) == always
