@@ -1,4 +1,4 @@
-"""What takes part in a row: this package, and the other libraries as far as they are here; all agree."""
+"""Contestants of a row: this package, and the other libraries that are installed; all results agree."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def with_type(arrays: Arrays, dtype: str) -> Arrays:
 
 
 def reference(row: Row, arrays: Arrays) -> list[Array]:
-    """What all have to agree with: NumPy by hand, in double precision, of the very same inputs."""
+    """Return the reference result: NumPy by hand, in double precision, of the very same inputs."""
     (hand,) = (peer for peer in row.peers if peer.library == "numpy")
     result = hand.formulation.function(np, *with_type(arrays, "float64"))
     return [np.asarray(leaf) for leaf in leaves(result)]
@@ -73,7 +73,7 @@ def compiled(row: Row, sizes: Sizes, backends: list[str]) -> dict[str, Any]:
 
 
 class Host:
-    """Where our kernels run: here, with arrays of NumPy."""
+    """The host, which runs our kernels on arrays of NumPy."""
 
     def prepare(self, function: Any, arrays: Arrays) -> Call:
         return lambda: function(*arrays)

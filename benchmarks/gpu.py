@@ -110,7 +110,7 @@ def predicted_lines(launches: Sequence[LaunchCosts], times: Times = ()) -> str:
 
 
 def card() -> dict[str, str]:
-    """What the device is called, and what drives it."""
+    """Return the names of the device and of its driver."""
     cuda = importlib.import_module("numba.cuda")
     if "NUMBA_ENABLE_CUDASIM" in os.environ:
         return {"card": "none: Numba's simulator"}

@@ -51,7 +51,7 @@ def _timed(module: ModuleType) -> Iterator[list[Launched]]:
 
 
 def _is_kernel(value: Any) -> bool:
-    """Whether a value is a kernel of Numba, or of its simulator."""
+    """Return whether a value is a kernel of Numba, or of its simulator."""
     options = getattr(value, "targetoptions", None)
     return not options.get("device") if isinstance(options, dict) else getattr(value, "_device", None) is False
 

@@ -19,7 +19,7 @@ os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 
 
 class CupyOnDevice:
-    """What is written by hand for NumPy."""
+    """Code written by hand for NumPy, run by CuPy."""
 
     def __init__(self) -> None:
         self.cupy = importlib.import_module("cupy")
@@ -102,7 +102,7 @@ LIBRARIES: dict[str, Callable[[], Library]] = {
 
 
 class Device(Host):
-    """Where our kernels run: on the device, with arrays of CuPy or PyTorch where they are here, else of Numba."""
+    """The device, which runs our kernels on arrays of CuPy or PyTorch if installed, else of Numba."""
 
     def __init__(self, found: dict[str, Any]) -> None:
         self.cuda = importlib.import_module("numba.cuda")

@@ -1,4 +1,4 @@
-"""What a GPU can do at best: products of matrices by a library, and a kernel that copies."""
+"""Limits of a GPU: products of matrices by a library, and a kernel that copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine can do at best: products of matrices by BLAS, and streams through memory."""
+"""Limits of the machine: products of matrices by BLAS, and streams through memory."""
 
 from __future__ import annotations
 

@@ -76,5 +76,5 @@ def rest() -> None:
 
 
 def ratios(times: Sequence[float], ours: Sequence[float]) -> Quartiles:
-    """How many times as long as ours: ratios within each round, and their quartiles."""
+    """Return the quartiles of the ratios to our time, each taken within one round."""
     return Quartiles.of([theirs / own for theirs, own in zip(times, ours, strict=True)])

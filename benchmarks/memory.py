@@ -24,7 +24,7 @@ def resident() -> float:
 
 
 def kernels(backend: str) -> Callable[[int], Any]:
-    """What makes the kernel of a number, calls it, and gives it."""
+    """Return a function that makes the kernel of a number, calls it, and returns it."""
     import numpy as np
 
     import sympy_tensordiff as td

@@ -1,4 +1,4 @@
-"""How long derivatives are beside the forms that textbooks and papers print.
+"""Compare the lengths of derivatives with the forms that textbooks and papers print.
 
 ``python -m benchmarks.readable`` prints the operations of both for each form of ``tests/corpus_*.py``, the worst first,
 with parts that have a name counted once. ``--forms`` prints the forms, too,

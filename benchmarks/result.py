@@ -1,4 +1,4 @@
-"""What a run has found: times, limits, versions, and the ratios that follow."""
+"""The results of a run: times, limits, versions, and the ratios that follow."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Result:
         return min(labels, key=self.median, default=None)
 
     def ratio(self, label: str) -> Quartiles | None:
-        """How many times as long as ours another contestant takes."""
+        """Return the ratio of another contestant's time to ours."""
         ours = self.fastest([OURS])
         return None if ours is None else ratios(self.times[label], self.times[ours])
 
@@ -97,7 +97,7 @@ class Run:
         return self.limits[result.dtype].seconds(result.work, result.itemsize, result.stream)
 
     def share(self, result: Result, label: str) -> float:
-        """That time as a part of the time taken."""
+        """Return that time as a fraction of the time taken."""
         return self.limit(result) / result.median(label)
 
     def mean_ratio(self) -> float | None:
@@ -139,7 +139,7 @@ class Run:
 def times_when_doubled(
     row: Row, sizes: Sizes, dtype: str, backends: list[str], budget: float, limit: float
 ) -> tuple[float, float] | None:
-    """How ours grows when one size is twice as large: in time, and in the work counted by hand."""
+    """Return the growth of our time and of the work counted by hand when one size doubles."""
     twice = {**sizes, row.doubled: 2 * sizes[row.doubled]}
     fields = [gather(row, s, dtype, {}, {}, compiled(row, s, backends[:1]), limit) for s in (sizes, twice)]
     calls = {str(place): found.contestants[0].call for place, found in enumerate(fields) if found.contestants}

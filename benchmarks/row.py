@@ -1,4 +1,4 @@
-"""What a row of the suite is: one function, its derivative in this package, and the same elsewhere."""
+"""A row of the suite: one function, its derivative in this package, and the same elsewhere."""
 
 from __future__ import annotations
 

@@ -441,7 +441,7 @@ def texts_come_back(gradient: Any) -> list[str]:
 
 
 def agree(one: list[Any], other: list[Any]) -> bool:
-    """Whether results are equal to ten digits of their greatest entries."""
+    """Return whether results are equal to ten digits of their greatest entries."""
     return all(
         np.shape(a) == np.shape(b) and np.abs(np.asarray(a) - np.asarray(b)).max() <= 1e-10 * (1 + np.abs(b).max())
         for a, b in zip(one, other, strict=True)

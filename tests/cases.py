@@ -104,5 +104,5 @@ def small(name: str) -> Case:
 
 
 def options(case: Case, **more: Any) -> dict[str, Any]:
-    """What the checks of `sympy_tensordiff.testing` want to know about a case."""
+    """Return the options that the checks of `sympy_tensordiff.testing` need for a case."""
     return {"sizes": case.sizes, "values": case.values, "low": case.low, "high": case.high, **more}

@@ -1,4 +1,4 @@
-"""What all tests share: which run, a folder for generated modules, other processes, little garbage collection."""
+"""Fixtures and options of all tests: the selected tests, a folder for modules, processes, garbage collection."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def in_turns(request: pytest.FixtureRequest) -> Callable[[Iterable[Any], int], l
 
 @pytest.fixture
 def thorough(request: pytest.FixtureRequest) -> bool:
-    """Whether a test tries all it can."""
+    """Return whether a test tries all it can."""
     return bool(request.config.getoption("--thorough"))
 
 

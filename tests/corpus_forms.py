@@ -1,4 +1,4 @@
-"""What a form of the corpus of readable derivatives is, and how long a form is to a reader."""
+"""Forms of the corpus of readable derivatives, and the length of a form as a reader counts it."""
 
 from __future__ import annotations
 

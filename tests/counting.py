@@ -22,7 +22,7 @@ RANGED = IndexedSum | IndexedMax | IndexedMin
 
 
 def contributing_tuples(function, variable, sizes):
-    """How many tuples of indices of a function and of its sums, maxima and minima reach a read of ``variable``.
+    """Return the number of index tuples of a function and of its reductions that reach a read of ``variable``.
 
     Each read counts on its own, unless it is written twice under the same binders and conditions:
     then both have one derivative in common.
@@ -89,7 +89,7 @@ def size_values(program, sizes):
 
 
 def visits(program, array, sizes):
-    """How often the loops around the reads of ``array`` run, condition or not; outside of loops, how often it is read.
+    """Return the iterations of the loops around the reads of ``array``, guarded or not; outside of loops, its reads.
 
     In a pullback that is how many index tuples are visited, if ``array`` is the cotangent: each tuple reads it once.
     """
@@ -131,7 +131,7 @@ def _loads(body, array):
 
 
 def loop_values(program, sizes):
-    """How many values all loops take that hold other loops, and with how many of them no loop inside runs at all."""
+    """Return the iterations of all loops that contain loops, and the number of them in which no inner loop runs."""
     values = size_values(program, sizes)
     shapes = array_shapes(program)
     taken = idle = 0

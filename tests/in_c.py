@@ -67,7 +67,7 @@ class Function:
         return ArgumentChecker(self.program).sizes(read)
 
     def code(self, arguments: Sequence[Any], known: Mapping[str, int], results: Sequence[Any]) -> int:
-        """What the function returns; it fills the results."""
+        """Call the function, which fills the results, and return its value."""
         passed: list[Any] = []
         for argument, value in zip(self.program.arguments, arguments, strict=True):
             if argument.kind == "integer":

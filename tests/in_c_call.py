@@ -10,8 +10,9 @@ import numpy as np
 
 
 def call(library: Any, name: str, passed: Sequence[Any], sizes: Sequence[int], results: Sequence[Any]) -> int:
-    """What a function returns; an array without axes is passed as a number. It must not use more scratch memory than it
-    says.
+    """Call a function and return its value; an array without axes is passed as a number.
+
+    The function must not use more scratch memory than it says.
     """
     dtype = results[0].dtype
     texts = [_passed(value) for value in (*passed, *results)]

@@ -73,7 +73,7 @@ class Function(in_c.Function):
     order = 1
 
     def code(self, arguments: Sequence[Any], known: Mapping[str, int], results: Sequence[Any]) -> int:
-        """What the function returns; it fills the results."""
+        """Call the function, which fills the results, and return its value."""
         passed: list[Any] = []
         for argument, value in zip(self.program.arguments, arguments, strict=True):
             if argument.kind == "integer" or (argument.dtype == "integer" and not argument.shape):

@@ -1,4 +1,4 @@
-"""How often the loops of a pullback run, beside the tuples of indices that contribute to it, by case of the table."""
+"""Counts of the iterations of a pullback's loops and of the index tuples that contribute to it, by case."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def functions(module: ast.Module) -> tuple[ast.FunctionDef, ...]:
 
 
 def texts(node: ast.AST | None, scope: ast.AST, module: ast.Module, depth: int = 3) -> list[str]:
-    """What an expression may be as text, a hole for all that is not constant."""
+    """Return the possible texts of an expression, with a hole for every part that is not constant."""
     match node:
         case ast.Constant(value=str() as value):
             return [value]

@@ -267,7 +267,7 @@ def _key(code: CodeType) -> tuple[str, int, str]:
 
 
 class Record(NamedTuple):
-    """What the tests ran: for each file and line the numbers of tests, for each test its name and CPU time."""
+    """The record of a run of the tests: numbers of tests for each file and line, names and CPU times of tests."""
 
     tests: list[str]
     seconds: list[float]

@@ -68,7 +68,7 @@ def test_second_derivatives(case):
 
 
 def test_the_matrices_of_an_index_are_those_of_the_tensor():
-    """What is read at an index around is one call of a library for all matrices, shared with the tensor's own."""
+    """Matrices read at an outer index take one library call for all of them, shared with the tensor's own."""
     expr = td.IndexedSum(td.log(td.det(A[b])) + td.inv(A[b])[0, 0], (b, 0, N - 1))
     plan = td.lambdify((A,), (expr, td.inv(A), td.gradient(expr, A)), "numpy").plan
     assert plan.count("inv(A by factors)") == plan.count("fill factors") == 1

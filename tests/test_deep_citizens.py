@@ -1,4 +1,4 @@
-"""What SymPy and pickle do with deep or heavily shared expressions: linear, or refused in words."""
+"""SymPy and pickle treat deep or heavily shared expressions in linear time, or a message refuses them."""
 
 from __future__ import annotations
 

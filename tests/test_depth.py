@@ -87,7 +87,7 @@ def cotangent(f):
 
 
 class Work:
-    """What a run costs: nodes made, questions to the integer solver, characters of the kernels."""
+    """The cost of a run: nodes made, questions to the integer solver, characters of the kernels."""
 
     def __init__(self, family, depth, size, monkeypatch):
         counts = {"nodes": 0, "questions": 0}

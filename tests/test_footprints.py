@@ -1,4 +1,4 @@
-"""What blocks read: exactly the entries that a damaged argument shows, as slices that could not be shorter."""
+"""Blocks read exactly the entries that a damaged argument shows, as slices that could not be shorter."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def every_block(function: Any, kernel: Any) -> list[tuple[int, ...]]:
 
 
 def union_over_reductions(function: Any, kernel: Any, block: Any, name: str) -> tuple[slice, ...]:
-    """What all blocks of the sums together load for one block of the result."""
+    """Return the entries that all blocks of the sums together load for one block of the result."""
     reduced = [o in kernel.parts[0].loops for o in kernel.loops]
     same = [
         b for b in every_block(function, kernel) if all(r or u == v for r, u, v in zip(reduced, b, block, strict=True))
@@ -124,7 +124,7 @@ def runs(kernel: Any, block: Any, arrays: Any) -> Any:
 
 
 def shows(kernel: Any, block: Any, arrays: Any, number: int, slab: Any) -> bool:
-    """Whether other values of a slab of an input change what the kernel makes of the block."""
+    """Return whether other values of a slab of an input change what the kernel makes of the block."""
     before = runs(kernel, block, arrays)
     for change in (1e3, -1e3) if arrays[number].dtype.kind == "f" else (1, 2):
         other = arrays[number].copy()

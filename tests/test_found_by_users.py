@@ -1,4 +1,4 @@
-"""What a hostile user found: each line was wrong, ugly or a foreign exception once."""
+"""Defects that a hostile user reported: each line was wrong, ugly or a foreign exception once."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How often the innermost loops of each row of the benchmarks run, and how often functions are called: as by hand.
+"""The innermost loops of each benchmark row run as often as by hand, and call as many functions.
 
 Where a plan makes more than a person would, `BEYOND` says how many and why; elsewhere it makes exactly as many.
 """
@@ -25,7 +25,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 
 def is_function(value):
-    """Whether a value is an exponential, a logarithm, a hyperbolic tangent or a root."""
+    """Return whether a value is an exponential, a logarithm, a hyperbolic tangent or a root."""
     if not isinstance(value, Operation):
         return False
     root = value.function == "pow" and isinstance(value.arguments[1], Number) and value.arguments[1].value % 1 != 0

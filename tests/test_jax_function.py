@@ -182,7 +182,7 @@ def test_refusals(jax):
 
 
 def test_within_loops_and_threads(jax):
-    """What JAX differentiates around a function: a loop, a recomputed part; and calls of several threads."""
+    """JAX differentiates loops and recomputed parts around a function; several threads may call it."""
     case, function = CASES["cubes"], function_of("cubes")
     a, b = drawn(case.shapes)
 

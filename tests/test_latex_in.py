@@ -116,7 +116,7 @@ def declared(value: Any) -> tuple[str, dict[Any, Any]]:
 
 
 def have_equal_values(first: Any, second: Any) -> bool:
-    """Whether two expressions of the same tensors have equal shapes and values at small sizes."""
+    """Return whether two expressions of the same tensors have equal shapes and values at small sizes."""
     random = Random(2)
     tensors = {*first.atoms(td.TensorSymbol), *reference.tensors_of(first)}
     symbols = {s for e in (first, second) for s in reference.symbols_of(e)}

@@ -33,7 +33,7 @@ def texts() -> str:
 
 
 def depth(expression: Basic) -> int:
-    """How many summed indices are around the innermost part."""
+    """Return the number of summed indices around the innermost part."""
     own = len(expression.limits) if isinstance(expression, IndexedSum) else 0
     return own + max([depth(arg) for arg in expression.args], default=0)
 

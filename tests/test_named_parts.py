@@ -145,7 +145,7 @@ def test_long_answers_show_their_parts():
 
 
 def test_a_part_is_read_inside_of_its_range_only():
-    """Where a condition guards a read or a quotient, the part ends where that does."""
+    """The range of a part ends with the condition that guards its read or quotient."""
     body = sympy.Piecewise((1 / x[i - 1] + 1 / (1 / x[i - 1] + 2), i >= 1), (0, True))
     expr = td.TensorComprehension(body, (i, n))
     parts, _ = in_parts_is_whole([expr], {x: [1, 2, 3, 0], n: 4})

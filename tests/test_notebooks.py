@@ -28,7 +28,7 @@ SHOWN = [
 
 @pytest.fixture(scope="module")
 def shown():
-    """What a cell of a notebook that ends with this value shows: texts by their types."""
+    """Return the output of a notebook cell that ends with this value: texts by their types."""
     formatters = pytest.importorskip("IPython.core.formatters", reason="notebooks need IPython")
     shell = SimpleNamespace(display_formatter=formatters.DisplayFormatter())
     with pytest.MonkeyPatch.context() as patch:  # the package is imported in a shell

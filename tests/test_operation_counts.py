@@ -1,4 +1,4 @@
-"""What derivatives cost, counted: a change of operations, memory, steps or length of the text shows as a difference.
+"""Costs of derivatives, counted: a change of operations, memory, steps or length of the text shows as a difference.
 
 `operation_counts.txt` has a line for each row of the benchmarks, each function of practice and each function of the
 boards, at tiny sizes, and for each function of a corpus.

@@ -1,4 +1,4 @@
-"""What expressions print: `printed.txt` has inputs with what is printed of each below it.
+"""Printed forms of expressions: `printed.txt` has inputs, each with its printed forms below it.
 
     python -m pytest tests/test_printed.py --update
 
@@ -51,7 +51,7 @@ class Entry:
 
     @cached_property
     def now(self) -> str:
-        """What is printed now: most tests need the value only, which takes a third of the time."""
+        """Return the printed forms of now: most tests need the value only, which takes a third of the time."""
         return "".join(f"{form(self.value)}\n" for form in self.forms)
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ def test_formulas_can_be_typeset() -> None:
 
 
 def test_formulas_are_mathml() -> None:
-    """What the page and the documentation show: the converter knows every command, and the markup is complete."""
+    """The formulas of the page and the documentation: the converter knows every command, the markup is complete."""
     pytest.importorskip("math_core")
     from sympy_tensordiff.app.web.typesetting import to_mathml
 

@@ -71,7 +71,7 @@ def test_a_derivative_is_not_evaluated_where_the_product_is_not():
 
 
 def test_products_that_are_kept_are_passes_too():
-    """What a lower bound says of an axis, ``k >= p + 1``, counts as it stands there, so that the axis is ``p``."""
+    """A lower bound ``k >= p + 1`` counts as it is written, so that the axis is ``p``."""
     A = td.TensorSymbol("A", (n, n))
     function = td.IndexedProduct(td.IndexedSum(A[i, k] * x[k], (k, 0, n - 1)), (i, 0, n - 1))
     source = td.lambdify([A, x], td.gradient(function, x), "numba").source

@@ -199,7 +199,7 @@ def test_plans_say_where_steps_run_in_python() -> None:
 
 
 def defects() -> Any:
-    """How far the rows of a trajectory are from a step of its dynamics."""
+    """Return the distances of a trajectory's rows from a step of its dynamics."""
     step = lambda c, now, new: ((c,), td.sum((new - td.tanh(W @ now)) ** 2))  # noqa: E731
     return td.scan(step, {"c": 0}, {"now": x[:-1], "new": x[1:]}, total=True)[1]
 

@@ -150,7 +150,7 @@ def test_derivatives_by_differences(torch, name, backend):
 @pytest.mark.parametrize("backend", ["torch", "numpy"])
 @every("name", TEN)
 def test_transformations_agree(torch, name, backend):
-    """What `gradcheck` has checked, forward and backward, is equal in all orders of `torch.func`."""
+    """The derivatives that `gradcheck` verifies are equal in all orders of `torch.func`."""
     function, values = case_of(torch, name, backend)
     loss, values = loss_of(function), [value.detach() for value in values]
     positions = tuple(range(len(values)))

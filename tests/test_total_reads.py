@@ -1,4 +1,4 @@
-"""What is read outside of its tensor is 0, integers too; conditions are logic: values, derivatives, kernels."""
+"""Reads outside of a tensor are 0, integers too; conditions are logic: values, derivatives, kernels."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def values_of(function, setting, seed):
 
 
 def leaves(function, values):
-    """Whether some read that takes place is outside of its tensor, for which a call is refused."""
+    """Return whether some read that takes place is outside of its tensor, for which a call is refused."""
     try:
         evaluate(function, values)
     except OutOfShapeError:

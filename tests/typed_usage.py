@@ -1,4 +1,4 @@
-"""What type checkers see of the package: mypy reads this file (in `.ci/run`), and nothing runs it."""
+"""The types of the package as type checkers see them: mypy reads this file (in `.ci/run`), nothing runs it."""
 
 from typing import Any
 

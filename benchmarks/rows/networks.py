@@ -56,7 +56,7 @@ def work_attention(sizes: Sizes) -> Work:
 
 
 def kept(n: int) -> int:
-    """How many keys the mask leaves."""
+    """Return the number of keys that the mask leaves."""
     return 2 * n // 3
 
 

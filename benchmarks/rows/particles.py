@@ -115,7 +115,7 @@ def hand_volterra_hessian(xp: Any, x: Array, z: Array, g: Array, h: Array) -> Ar
 
 
 def distinct(values: int, order: int) -> int:
-    """How many products of ``order`` factors out of ``values`` there are, their order not counted."""
+    """Return the number of products of ``order`` factors out of ``values``, their order not counted."""
     return math.comb(values + order - 1, order)
 
 

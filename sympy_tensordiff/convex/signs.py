@@ -54,7 +54,7 @@ class Signs(Generators):
         self._depth = 0
 
     def is_zero(self, scalar: Expr) -> bool:
-        """Whether ``scalar`` is proved to be 0 everywhere; False if a proof would take too long."""
+        """Return whether ``scalar`` is proved to be 0 everywhere; False if a proof would take too long."""
         form = self.form(scalar)
         return _operation_count(form) <= MAX_OPERATIONS and bool(self._reduced_fraction(form)[0] == 0)
 

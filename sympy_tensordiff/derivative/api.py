@@ -519,7 +519,7 @@ def _in_form_of_variables(parts: Sequence[Any], wrt: Any, *given: Any) -> Any:
 
 
 def _is_tuple(argument: Any) -> bool:
-    """Whether `argument` is a sequence (tuple or list) of variables or tangents."""
+    """Return whether `argument` is a sequence (tuple or list) of variables or tangents."""
     return isinstance(argument, tuple | list | sympy.Tuple)
 
 

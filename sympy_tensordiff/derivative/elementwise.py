@@ -88,7 +88,7 @@ class Differentiation:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the expression contains operations on whole tensors, not index notation alone."""
+        """Return whether the expression contains operations on whole tensors, not index notation alone."""
         return is_whole(self.root)
 
     # -------------------------------------------------------------- leaves

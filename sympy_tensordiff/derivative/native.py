@@ -153,8 +153,8 @@ def simplify_deltas(e: Any) -> Any:
 
 
 def _has_ranges(e: Any) -> bool:
-    """Whether `e` contains an index that runs over a range: a sum, a comprehension or an operation on whole tensors.
-    Plain functions of entries ``x[i]`` contain none.
+    """Return whether `e` contains an index that runs over a range: a sum, a comprehension or an operation on whole
+    tensors. Plain functions of entries ``x[i]`` contain none.
     """
     return any(isinstance(node, (Binder, TensorExpr)) and not isinstance(node, TensorSymbol) for node in nodes_in([e]))
 

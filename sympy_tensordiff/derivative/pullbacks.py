@@ -191,14 +191,14 @@ _ROUNDED = frozenset({sympy.floor, sympy.ceiling, sympy.sign, sympy.LeviCivita})
 
 
 def _is_integer(node: Node) -> bool:
-    """Whether the scalar `node` provably has integer values only."""
+    """Return whether the scalar `node` provably has integer values only."""
 
     def is_rounded(part: Node) -> bool:
-        """Whether `part` is an operation, such as floor, whose value is an integer for all arguments."""
+        """Return whether `part` is an operation, such as floor, whose value is an integer for all arguments."""
         return part.op == "index" or (part.op == "call" and part.data in _ROUNDED)
 
     def is_closed(part: Node) -> bool:
-        """Whether `part` is an operation that maps integers to integers."""
+        """Return whether `part` is an operation that maps integers to integers."""
         if part.op == "pow":
             return part.args[1].op == "const" and part.args[1].data > 0
         if part.op == "call":
@@ -364,7 +364,7 @@ def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
 
 
 def _is_never_zero(factor: Node) -> bool:
-    """Whether `factor` is a number or a quotient ``1/u``, which is 0 for no number ``u``."""
+    """Return whether `factor` is a number or a quotient ``1/u``, which is 0 for no number ``u``."""
     return factor.op == "const" or (factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data < 0)
 
 

@@ -66,7 +66,7 @@ def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[i
 
 
 def _is_divided(graph: Graph, node: Node, term: Node) -> bool:
-    """Whether `term` is divided by `node`, or by a higher power of it."""
+    """Return whether `term` is divided by `node`, or by a higher power of it."""
     factors = graph.factors(term.args[0] if term.op == "guard" else term)
     powers = [factor.args[1] for factor in factors if factor.op == "pow" and factor.args[0] is node]
     return any(power.op == "const" and power.data <= -1 for power in powers)

@@ -83,7 +83,7 @@ class ReverseSweep(Generic[Contribution]):
         self._contributions[node].append(contribution)
 
     def _is_active(self, node: Node) -> bool:
-        """Whether `node` depends on a leaf of the differentiation. Dependence through a condition alone does
+        """Return whether `node` depends on a leaf of the differentiation. Dependence through a condition alone does
         not count.
         """
         active = self._active
@@ -364,8 +364,8 @@ def _multiple(graph: Graph, node: Node) -> tuple[Number, Node] | None:
 
 
 def _projects_exactly(row: Constraint, variables: set[int]) -> bool:
-    """Whether eliminating `variables` from the constraint `row` (in lowest terms) is exact over the integers, and not
-    only over the rationals.
+    """Return whether eliminating `variables` from the constraint `row` (in lowest terms) is exact over the integers,
+    and not only over the rationals.
     """
     if not row.form.hidden().isdisjoint(variables):
         return False

@@ -52,7 +52,7 @@ class IndexMap(NamedTuple):
 
     @property
     def is_affine(self) -> bool:
-        """Whether the map is affine: none of its forms contains a floor, a maximum or a minimum."""
+        """Return whether the map is affine: none of its forms contains a floor, a maximum or a minimum."""
         return not any(form.compounds() for form in self.forms)
 
     def matrix(self) -> list[list[int]]:

@@ -42,7 +42,7 @@ class DrawnNode:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the node has no children."""
+        """Return whether the node has no children."""
         return not self.children
 
     @property

@@ -96,7 +96,7 @@ class RealFunction(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the function is computed without a rounding error of its own, as ``sign`` is."""
+        """Return whether the function is computed without a rounding error of its own, as ``sign`` is."""
         return self.error == 0
 
     @property
@@ -111,7 +111,7 @@ class RealFunction(NamedTuple):
 
     @property
     def is_positive(self) -> bool:
-        """Whether all values are greater than 0."""
+        """Return whether all values are greater than 0."""
         return self.values.low is not None and (self.values.low > 0 or (self.values.low == 0 and self.values.is_open))
 
 

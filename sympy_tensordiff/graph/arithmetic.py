@@ -462,7 +462,7 @@ def _is_positive(node: Node) -> bool:
 
 
 def _is_minus_infinity(score: Node) -> bool:
-    """Whether `score`, a term of an exponent, is ``-oo``, so that its exponential is 0."""
+    """Return whether `score`, a term of an exponent, is ``-oo``, so that its exponential is 0."""
     return score.op == "const" and score.data == -inf
 
 

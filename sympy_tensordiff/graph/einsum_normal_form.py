@@ -38,19 +38,19 @@ class Contraction(NamedTuple):
 
     @property
     def is_view(self) -> bool:
-        """Whether the contraction only transposes, repeats, scales or takes a diagonal of its one operand, or has no
-        operand (a constant tensor). It then multiplies and sums nothing.
+        """Return whether the contraction only transposes, repeats, scales or takes a diagonal of its one operand, or
+        has no operand (a constant tensor). It then multiplies and sums nothing.
         """
         return len(self.inputs) < 2 and (not self.inputs or set(self.inputs[0]).issubset(self.output))
 
     @property
     def is_identity(self) -> bool:
-        """Whether the contraction returns its only operand unchanged."""
+        """Return whether the contraction returns its only operand unchanged."""
         return self.coefficient == 1 and self.is_multiple
 
     @property
     def is_multiple(self) -> bool:
-        """Whether the result is a number times the only operand, with its axes unchanged."""
+        """Return whether the result is a number times the only operand, with its axes unchanged."""
         return self.inputs == (self.output,) and len(self.extents) == len(self.output)
 
 

@@ -139,7 +139,7 @@ class Affine(_Form):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the form has no variables."""
+        """Return whether the form has no variables."""
         return not self.terms
 
     def variables(self) -> Iterator[Variable]:

@@ -164,7 +164,7 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
 
 
 def is_tensor(expression: object) -> bool:
-    """Whether ``expression`` is a tensor. A tensor symbol without axes counts as a scalar."""
+    """Return whether ``expression`` is a tensor. A tensor symbol without axes counts as a scalar."""
     return isinstance(expression, TensorExpr) and not (
         isinstance(expression, TensorSymbol) and len(expression.shape) == 0
     )

@@ -70,8 +70,8 @@ class AccessContext(NamedTuple):
 
     @property
     def choices_on_indices(self) -> bool:
-        """Whether the conditions of enclosing selects depend on indices alone, as ``i < j``, and not on real values, as
-        ``x[i] > 0``.
+        """Return whether the conditions of enclosing selects depend on indices alone, as ``i < j``, and not on real
+        values, as ``x[i] > 0``.
         """
         return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
 

@@ -44,8 +44,8 @@ class _Quotients(PairJoiner):
         return self.product(node) if node.op in ("mul", "ein") else node
 
     def may_join(self, factor: Node) -> bool:
-        """Whether `factor` contains a factor ``1/sqrt(u)``, so that a rule of `joined` may merge it with an arccosine,
-        as in ``acos(c)/sqrt(1 - c**2)``.
+        """Return whether `factor` contains a factor ``1/sqrt(u)``, so that a rule of `joined` may merge it with an
+        arccosine, as in ``acos(c)/sqrt(1 - c**2)``.
         """
         return any(map(_is_inverse_root, self.graph.factors(factor)))
 
@@ -102,8 +102,8 @@ class _Quotients(PairJoiner):
         return self.graph.pow(self.graph.call(sympy.sinc, (angle,)), self.graph.const(-1))
 
     def is_square_of_sine(self, radicand: Node, cosine: Node) -> bool:
-        """Whether `radicand` is ``1 - cosine**2``, the square of the sine. For a `cosine` ``c*u`` with a number ``c``,
-        the square may also be written as ``c**2*u**2``.
+        """Return whether `radicand` is ``1 - cosine**2``, the square of the sine. For a `cosine` ``c*u`` with a number
+        ``c``, the square may also be written as ``c**2*u**2``.
         """
         graph = self.graph
         number, rest = graph.split_view(cosine)
@@ -112,10 +112,10 @@ class _Quotients(PairJoiner):
 
 
 def _is_angle(node: Node) -> bool:
-    """Whether `node` is an arccosine."""
+    """Return whether `node` is an arccosine."""
     return node.op == "call" and node.data is sympy.acos
 
 
 def _is_inverse_root(node: Node) -> bool:
-    """Whether `node` is the inverse of a square root."""
+    """Return whether `node` is the inverse of a square root."""
     return node.op == "pow" and node.args[1].op == "const" and node.args[1].data == Fraction(-1, 2)

@@ -301,7 +301,7 @@ def _with_opposite_argument(graph: Graph, value: Node) -> Node | None:
 
 
 def _is_integer(exponent: Node) -> bool:
-    """Whether `exponent` is a constant integer."""
+    """Return whether `exponent` is a constant integer."""
     return exponent.op == "const" and isinstance(exponent.data, int)
 
 

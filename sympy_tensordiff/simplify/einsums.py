@@ -86,7 +86,7 @@ def _is_repeated(term: Node) -> bool:
 
 
 def _is_transposed(node: Node) -> bool:
-    """Whether `node` is a number times a transposed comprehension."""
+    """Return whether `node` is a number times a transposed comprehension."""
     if not (is_view(node) and node.args and node.args[0].op == "comprehension"):
         return False
     (labels,) = node.data.inputs
@@ -169,8 +169,8 @@ def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[No
 
 
 def _is_sparse(graph: Graph, node: Node) -> bool:
-    """Whether `node` is a comprehension whose entries are guarded by an equation in its indices, such as a diagonal
-    matrix.
+    """Return whether `node` is a comprehension whose entries are guarded by an equation in its indices, such as a
+    diagonal matrix.
     """
     if node.op != "comprehension" or node.args[0].op != "guard":
         return False

@@ -266,7 +266,7 @@ def _selecting_tensors(roots: Sequence[Node]) -> set[str]:
 
 
 def _takes_diagonals(node: Node) -> bool:
-    """Whether `node` is an einsum in which an operand has a repeated label."""
+    """Return whether `node` is an einsum in which an operand has a repeated label."""
     return node.op == "ein" and any(len(set(labels)) < len(labels) for labels in node.data.inputs)
 
 

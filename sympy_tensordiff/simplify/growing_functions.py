@@ -53,7 +53,7 @@ _BESSEL_TERMS = 10
 
 
 def is_call(node: Node, function: Any) -> bool:
-    """Whether `node` is a call of `function`."""
+    """Return whether `node` is a call of `function`."""
     return node.op == "call" and node.data is function
 
 
@@ -169,7 +169,9 @@ LOGARITHMS = {
 
 
 def has_exponential(node: Node) -> bool:
-    """Whether an exponential occurs in `node`: the logarithm of `node` is then computed from its largest exponent."""
+    """Return whether an exponential occurs in `node`: the logarithm of `node` is then computed from its largest
+    exponent.
+    """
     return any(part.op == "call" and part.data is sympy.exp for part in reachable(node))
 
 

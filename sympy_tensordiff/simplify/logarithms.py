@@ -219,7 +219,9 @@ class Logarithms:
         return self.wide[node]
 
     def _is_wide(self, node: Node) -> bool:
-        """Whether the value of `node` may overflow or underflow; ``self.wide`` has the answers for its arguments."""
+        """Return whether the value of `node` may overflow or underflow; ``self.wide`` has the answers for its
+        arguments.
+        """
         match node.op:
             case "call":
                 return node.data in _WIDE_RANGE_FUNCTIONS

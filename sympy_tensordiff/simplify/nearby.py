@@ -448,7 +448,7 @@ def _pole_order(base: Node) -> int:
 
 
 def _is_reciprocal(base: Node) -> bool:
-    """Whether `base` is ``1/x``."""
+    """Return whether `base` is ``1/x``."""
     return _pole_order(base) == 1
 
 

@@ -198,7 +198,7 @@ def count_true_terms(graph: Graph, node: Node) -> Node:
 
 
 def is_power_of_positive_index(node: Node, facts: Rows) -> bool:
-    """Whether `node` is a constant power of an index form, such as ``1/m``, which `facts` prove to be positive."""
+    """Return whether `node` is a constant power, such as ``1/m``, of an index form that `facts` prove to be positive."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
 
@@ -210,7 +210,7 @@ def is_power_of_positive_symbol(node: Node) -> bool:
 
 
 def is_power(node: Node) -> bool:
-    """Whether `node` is ``u**n`` for a positive integer n; it is then 0 where ``u`` is 0."""
+    """Return whether `node` is ``u**n`` for a positive integer n; it is then 0 where ``u`` is 0."""
     exponent = node.args[1] if node.op == "pow" else None
     return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
 
@@ -441,8 +441,8 @@ def may_be_infinite(nodes: Sequence[Node]) -> bool:
 
 
 def _may_be_infinite(node: Node) -> bool:
-    """Whether `node` is a power or a call that may be infinite or undefined for some arguments, such as ``1/x`` or
-    ``log(x)``. Exponentials and their powers do not count.
+    """Return whether `node` is a power or a call that may be infinite or undefined for some arguments, such as ``1/x``
+    or ``log(x)``. Exponentials and their powers do not count.
     """
     base = node.args[0] if node.op == "pow" else node
     is_exponential = base.op == "call" and base.data is sympy.exp

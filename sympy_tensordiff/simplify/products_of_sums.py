@@ -298,8 +298,8 @@ class ProductsOfSums:
 
 
 def _contains_loops(factor: Node) -> bool:
-    """Whether `factor` contains a sum or other reduction among its factors, terms or bases, not counting the inside of
-    functions.
+    """Return whether `factor` contains a sum or other reduction among its factors, terms or bases, not counting the
+    inside of functions.
     """
 
     def operands(node: Node) -> Sequence[Node]:

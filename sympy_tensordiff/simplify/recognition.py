@@ -507,7 +507,7 @@ def _with_diagonals(graph: Graph, arg: Node, labels: tuple[int, ...]) -> Operand
 
 
 def _is_repeated(tensor: Node) -> bool:
-    """Whether `tensor` is a view, such as a vector repeated along an axis, or is made of views entry by entry."""
+    """Return whether `tensor` is a view, such as a vector repeated along an axis, or made of views entry by entry."""
     if tensor.op in ELEMENTWISE:
         return all(_is_repeated(part) for part in tensor.args if part.shape)
     return _is_repeated(tensor.args[0]) if tensor.view and tensor.data.is_multiple else is_view(tensor)

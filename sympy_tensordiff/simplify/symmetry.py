@@ -403,8 +403,8 @@ def _may_be_flipped(parts: Sequence[Operand], output: Labels) -> bool:
 
 
 def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
-    """Whether the entries ``(i, j)`` and ``(j, i)`` of the comprehension `matrix` are the same expression, up to signs
-    that cancel.
+    """Return whether the entries ``(i, j)`` and ``(j, i)`` of the comprehension `matrix` are the same expression, up to
+    signs that cancel.
     """
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         return False

@@ -101,7 +101,7 @@ def _guard_around_smaller_table(
 
 
 def _is_cheap(body: Node) -> bool:
-    """Whether `body` has few nodes and contains no sum, function call or select, so that it need not be stored."""
+    """Return whether `body` has few nodes and no sum, function call or select, so that it need not be stored."""
     stack, size = [body], 0
     while stack and size <= TABLE_SIZE:
         node = stack.pop()

@@ -47,12 +47,12 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the matrix is symmetric, which it is for a Hessian."""
+        """Return whether the matrix is symmetric, which it is for a Hessian."""
         return bool(self._derivative.is_symmetric)
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether the matrix has terms that fill whole blocks. Their entries are not stored."""
+        """Return whether the matrix has terms that fill whole blocks. Their entries are not stored."""
         return bool(self._derivative.dense_groups)
 
     @cached_property
@@ -215,13 +215,13 @@ class BlockOperator(StructuredOperator):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the block is on the diagonal of a Hessian."""
+        """Return whether the block is on the diagonal of a Hessian."""
         return self._whole.is_symmetric and self._rows == self._columns
 
     @property
     def has_dense_terms(self) -> bool:
-        """Whether a term fills this whole block of the matrix, as an outer product does. Such terms are not stored as
-        sparse entries.
+        """Return whether a term fills this whole block of the matrix, as an outer product does. Such terms are not
+        stored as sparse entries.
         """
         terms = [term for group in self._derivative.dense_groups for term in group.terms]
         places = {(t.row.tensor, t.column.tensor) for t in terms}

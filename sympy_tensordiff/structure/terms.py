@@ -107,7 +107,9 @@ class DerivativeTerm(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether any row index may occur with any column index, so that the term fills a whole block of the matrix."""
+        """Return whether any row index may occur with any column index, so that the term fills a whole block of the
+        matrix.
+        """
         row, column = (
             {b.index for b in self.binders} & _free_symbols(place.indices) for place in (self.row, self.column)
         )

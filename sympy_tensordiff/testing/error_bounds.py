@@ -84,7 +84,7 @@ class ErrorBound:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether the bound is an expression, because no values were given."""
+        """Return whether the bound is an expression, because no values were given."""
         return self.unit is UNIT
 
     @property

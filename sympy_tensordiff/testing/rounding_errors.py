@@ -101,8 +101,8 @@ class Perturbation(Rewriting):
         return (yield super().visit(expr, outer_ranges))
 
     def is_exact(self, expr: Any) -> bool:
-        """Whether `expr` has no rounding error of its own: it is an argument of the formula, an integer, or a number
-        that floats store exactly.
+        """Return whether `expr` has no rounding error of its own: it is an argument of the formula, an integer, or a
+        number that floats store exactly.
         """
         if isinstance(expr, sympy.Symbol) or (isinstance(expr, TensorEntry) and expr.tensor.is_symbol):
             return True
@@ -360,7 +360,7 @@ def _outermost(end: Any, outer_ranges: Sequence[IndexRange], kept: set[Any], is_
 
 
 def _is_dyadic(number: Any) -> bool:
-    """Whether `number` is an integer of at most 24 bits times a power of 2, so that float32 stores it exactly."""
+    """Return whether float32 stores `number` exactly: it is an integer of at most 24 bits times a power of 2."""
     if not (number.is_Rational or number.is_Float):
         return False
     exact = sympy.Rational(number)
@@ -368,7 +368,7 @@ def _is_dyadic(number: Any) -> bool:
 
 
 def _is_power_of_two(number: Any) -> bool:
-    """Whether `number` is a rational power of 2, of either sign: products with it are exact."""
+    """Return whether `number` is a rational power of 2, of either sign: products with it are exact."""
     if not number.is_Rational or number == 0:
         return False
     return all(int(abs(part)) & (int(abs(part)) - 1) == 0 for part in (number.p, number.q))

@@ -556,7 +556,7 @@ def test_more_connections_than_there_are_files_for_are_closed(server) -> None:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Whether the other side has hung up."""
+    """Return whether the other side has hung up."""
     try:
         return connection.recv(1) == b""
     except BlockingIOError:

@@ -91,7 +91,7 @@ class Interpreter:
                 self.turn(kernel, index, kept.setdefault((kernel.array, index), {}), is_last=True)
 
     def turn(self, kernel: Kernel, index: tuple[int, ...], kept: dict[str, Any], is_last: bool) -> None:
-        """What one turn adds to one entry of a total; the entry itself at the end."""
+        """Return the amount that one iteration adds to an entry of a total; the entry itself at the end."""
         self.integers.update(zip(kernel.axes, index, strict=True))
         if not kept:
             for statement in kernel.body:

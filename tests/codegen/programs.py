@@ -82,12 +82,12 @@ def only_where(name: str, value: Scalar, *rows: Constraint) -> tuple[Statement, 
 
 
 def store(value: Scalar) -> Set:
-    """What sets the own entry of a kernel: `owned` says which."""
+    """Return the statement that sets the own entry of a kernel: `owned` says which."""
     return Set(Load("own", ()), value)
 
 
 def add_at(index: tuple[Affine, ...], value: Scalar) -> Set:
-    """What adds to an entry of the array of a scatter: `owned` says which."""
+    """Return the statement that adds to an entry of the array of a scatter: `owned` says which."""
     return Set(Load("own", index), value, "sum")
 
 

@@ -28,7 +28,7 @@ GUARDED = td.TensorComprehension(sympy.Piecewise((sympy.sin(x[i + 1]), i < n - 1
 
 
 def expected(A, x):
-    """What NumPy makes of them."""
+    """Return NumPy's value of the functions."""
     scaled = A * x[:, None]
     return (
         (np.sin(scaled) * np.cos(scaled)).sum(1),

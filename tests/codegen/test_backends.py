@@ -146,7 +146,7 @@ def test_rows_with_scalars_around_the_sum():
 
 
 def test_scans_pass_once_along_a_row():
-    """Where a loop goes on from entry to entry, forward or backward, behind a condition too; and nowhere else."""
+    """A loop over a row carries its total, forward or backward, behind a condition too; no other loop does."""
     source = CompiledFunction(CASES["scans"][0], "numba").source
     for line in (
         "for k in range(k_stop, j):",

@@ -133,7 +133,7 @@ def functions_of_some():
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "numba"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_terms_that_integers_select(backend, dtype):
-    """Where a term is not selected, its functions may be undefined."""
+    """The functions of a term that is not selected may be undefined."""
     compiled = td.lambdify(*functions_of_some(), backend)
     limits = {"rtol": 1e-12, "atol": 1e-12} if dtype == "float64" else {"rtol": 1e-4, "atol": 1e-5}
     for size in (1, 2, 3, 4, 7, 8, 9, 33):

@@ -206,7 +206,7 @@ def test_refusals():
 
 
 def test_a_file_that_does_not_know_whether_sizes_fit_says_so():
-    """Whether windows of a length that sizes decide stay inside is a question for integer algebra."""
+    """Return whether windows of a length that sizes decide stay inside is a question for integer algebra."""
     window = (k, sympy.floor(i * n / m), sympy.ceiling((i + 1) * n / m) - 1)
     source = td.generate_code([x, y], td.TensorComprehension(td.IndexedSum(x[k], window) * y[i], (i, m)), "c")
     assert "return 5;" in source and "5 where it does not know whether sizes fit" in source.header

@@ -253,7 +253,7 @@ def test_a_comparison_with_another_value_stays():
 
 
 def test_chosen_values_have_one_array_each():
-    """What conditions choose is kept as a function of its own indices, whatever the conditions depend on."""
+    """A chosen value is stored as a function of its own indices, whatever the conditions depend on."""
     gradient = td.gradient(MAXIMA["chosen by indices"], x)
     program = build_program([x], gradient)
     kept = [note for note in program.notes if "compared with their greatest" in note]
@@ -306,7 +306,7 @@ def test_refusals():
 
 @pytest.mark.usefixtures("uncompiled")
 def test_an_equation_with_a_multiple_of_a_maximum_stays():
-    """What is compared with it is no value of the maximum: nothing is divided."""
+    """The maximum is not one of the values compared with its multiple: nothing is divided."""
     other = td.TensorSymbol("other", 1)
     kernel = td.lambdify(
         [x, other], Piecewise((1, Eq(49 * td.IndexedMax(x[k], (k, 0, n - 1)), other[0])), (0, True)), "numpy"

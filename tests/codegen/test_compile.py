@@ -163,7 +163,7 @@ def test_without_a_folder(monkeypatch, tmp_path, request):
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_without_any_file(monkeypatch, backend):
-    """Where nothing can be written, modules live in memory, and tracebacks show their lines all the same."""
+    """Without a writable folder, modules are in memory only, and tracebacks still show their lines."""
 
     def refuse():
         raise PermissionError
@@ -191,7 +191,7 @@ def reused(function):
 
 
 def hits(folder):
-    """How much compiled code a process finds in this folder that knows none of its modules."""
+    """Return the number of compiled functions that a new process loads from a folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(cache.VARIABLE, folder)
         function = loaded_again(doubled())

@@ -1,4 +1,4 @@
-"""What depends on no argument: arrays that are filled once for all calls."""
+"""Arrays that depend on no argument are filled once for all calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one launch on CUDA fills, and which kernels are one function: plans, texts, and values in the simulator."""
+"""Launches on CUDA fill all arrays they can, and equal kernels are one function: plans, texts, simulated values."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_shared_functions_in_the_simulator(name, simulator):
 
 
 def test_data_are_read_on_the_device(simulator):
-    """What differs in the entries of an index array is no number that the host knows."""
+    """The host does not know the entries of an index array: the device reads them."""
     results = entries(x[idx[0]] * x[i], (i, n)), entries(x[idx[1]] * x[i], (i, n - 1))
     simulator(as_with_numpy, (x, idx), results, {n: 4, m: 3})
 

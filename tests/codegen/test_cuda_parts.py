@@ -52,7 +52,7 @@ CASES = {
 
 
 def in_parts(name, dtype):
-    """How many parts and threads there are."""
+    """Return the numbers of parts and threads."""
     args, expression, sizes, _ = CASES[name]
     rng = np.random.default_rng(5)
     arrays = [rng.uniform(-1, 1, [sizes.get(e, e) for e in arg.shape]).astype(dtype) for arg in args]
@@ -66,7 +66,7 @@ def in_parts(name, dtype):
 
 
 def counts(source, sizes):
-    """How many parts there are, and how many threads share a sum, for some sizes."""
+    """Return the number of parts, and the number of threads that share a sum, at some sizes."""
     scope = dict(sizes)
     found = re.findall(r"^    (\w+_(?:count|threads)\d*) = (.*)$", source, re.MULTILINE)
     for name, text in found:

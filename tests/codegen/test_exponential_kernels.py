@@ -62,7 +62,7 @@ def text(results: Any) -> str:
 @pytest.mark.parametrize("name", [*ENTRIES, *OTHERS])
 @pytest.mark.usefixtures("uncompiled")
 def test_values(name):
-    """Where the factor from entry to entry is above 1, or a sum is not finite, the pass adds the terms again."""
+    """The pass adds the terms again if the factor from entry to entry is above 1, or a sum is not finite."""
     entry = {**ENTRIES, **OTHERS}[name]
     results = td.TensorComprehension(entry, (i, floor(n / 2) if name == "every second entry" else n))
     ours = td.lambdify((t, w, b, rate), results, "numba")

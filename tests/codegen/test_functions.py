@@ -215,7 +215,7 @@ def test_dispatchers_are_taken_as_they_are():
 
 
 def test_a_choice_is_computed_once():
-    """What both branches need is computed before them, so that nested choices stay small."""
+    """Values that both branches need are computed before them, so that nested choices stay small."""
     node = x[i]
     for level in range(8):
         node = sympy.Piecewise((sympy.log(2 + node), y[i] > level), (sympy.sqrt(3 + node), True), evaluate=False)

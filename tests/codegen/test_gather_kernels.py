@@ -142,7 +142,7 @@ def test_what_a_condition_keeps_from_being_read_is_not_checked():
 
 @pytest.mark.usefixtures("uncompiled")
 def test_tables_behind_conditions_read_no_more_than_is_asked_for():
-    """What a condition on values, or on data, keeps from being read is not read ahead into an array either."""
+    """Entries behind a condition on values, or on data, are not read ahead into an array."""
     sums = td.IndexedSum(z[bins[j]] ** 2, (j, 0, K - 1))
     chosen = td.IndexedSum(sp.Piecewise((sp.exp(sums) + sums, v[i] > 0), (0, True)), (i, 0, K - 1))
     tested = td.IndexedSum((sp.exp(sums) + sums) * at(idx[i], 1), (i, 0, K - 1))

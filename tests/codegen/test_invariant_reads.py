@@ -1,4 +1,4 @@
-"""What data select is looked up once for all passes of the loops inside, and scatters run along rows."""
+"""Rows that data select are read once for all iterations of the inner loops, and scatters run along rows."""
 
 import numpy as np
 import pytest

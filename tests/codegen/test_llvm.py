@@ -520,7 +520,7 @@ def test_temporaries_share_memory_after_their_last_use():
 
 
 def test_tables_keep_their_memory():
-    """What is computed once for all calls shares no memory, nor does what is read in ways that steps do not tell."""
+    """Tables for all calls share no memory, nor do arrays whose reads are not known from the steps."""
     w = td.TensorSymbol("w", 40)
     table = td.IndexedSum(sympy.sin(sympy.Rational(1, 7) * i * j) * w[i], (i, 0, 39))
     function = td.lambdify([w], td.TensorComprehension(sympy.exp(table), (j, 40)))

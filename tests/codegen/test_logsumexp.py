@@ -208,7 +208,7 @@ def test_other_exponents_are_no_products(body):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", [0.1, 1, 30, 1000, 1e6])
 def test_products_of_exponentials_at_any_scale(scale, dtype):
-    """Where the product underflows, the sum is computed with its own maximum; infinite and undefined terms stay."""
+    """A sum whose product underflows is computed with its own maximum; infinite and undefined terms stay."""
     function = td.lambdify([LEFT, B], PRODUCT)
     generator = np.random.default_rng(0)
     for shape in ((1, 1, 1), (5, 3, 7), (33, 40, 18)):

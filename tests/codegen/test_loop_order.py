@@ -146,7 +146,7 @@ def test_the_axes_of_a_kernel_stay_where_reads_disagree():
 
 
 def loops_over(expression, *args):
-    """How many loops over the summation index the kernel of a vector has."""
+    """Return the number of loops over the summation index in the kernel of a vector."""
     nests = build_program(args, td.TensorComprehension(expression, (i, n))).nests
     return sum(isinstance(part, Loop) for nest in nests for part in statements(nest.body))
 

@@ -74,14 +74,14 @@ DUPLICATED = {("variation", "fill_result")}
 
 
 def is_unrolled(pair, iteration):
-    """Whether the reads of a loop in machine code are those of some iterations of the model's."""
+    """Return whether the reads of a loop in machine code are those of some iterations of the model's."""
     own = iteration[:2]
     rounds = max(a // b if b else 0 for a, b in zip(pair, own, strict=True))
     return pair == (own[0] * rounds, own[1] * rounds)
 
 
 def is_counted(text):
-    """Whether a kernel has long sums whose values take integers for nothing but places, and these are affine."""
+    """Return whether a kernel has long sums whose values take integers for nothing but places, and these are affine."""
     rounds = re.findall(r"while (\w+) < (\w+):", text)
     steps = [(stop, re.search(rf"\b{name} \+= (\d+)$", text, re.MULTILINE)) for name, stop in rounds]
     # Those over the sums of warps are short.

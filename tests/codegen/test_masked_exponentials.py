@@ -123,7 +123,7 @@ def test_values_are_those_of_stable_logarithms(make, backend):
 
 @pytest.mark.parametrize("backend", ["llvm", "uncompiled", "numpy"], indirect=True)
 def test_infinite_scores_are_as_without_a_common_scale(backend):
-    """What is never selected does no harm, an infinite score is selected where it is."""
+    """Infinite scores that no mask selects change nothing; a selected one is the result."""
     function = compiled(likelihood, backend)
     t, w = np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 1.0])
     value, gradient = function(np.array([-np.inf, 0.5, 0.25]), t, np.array([0.0, 1.0, 1.0]))
@@ -142,8 +142,8 @@ def test_infinite_scores_are_as_without_a_common_scale(backend):
 
 @pytest.mark.parametrize("make", [likelihood, regression], ids=lambda make: make.__name__)
 def test_each_term_has_one_exponential(make):
-    """Where the exponents are close: a few for each term, none for each pair. Where they are not, one for each pair in
-    the value, and one in the gradient.
+    """Close exponents need a few exponentials for each term, none for each pair; others need one for each pair
+    in the value, and one in the gradient.
     """
     _, _, variable = make()
     run = as_python(compiled(make, "llvm").source)

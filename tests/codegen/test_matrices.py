@@ -203,7 +203,7 @@ def test_what_gains_nothing_is_not_multiplied_out(name):
 
 
 def test_a_sum_that_may_be_empty_keeps_its_factors():
-    """What stands before a sum of no terms is not multiplied with 0: it may be infinite."""
+    """The factor of a sum without terms is not multiplied by 0: it may be infinite."""
     body = (1 / u[p, 0] + v[q, k]) * A[p, k]
     expr = table(total(body, (k, 0, m - 2)), (p, n), (q, l))
     args = [u, v, A]

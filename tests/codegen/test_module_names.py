@@ -63,7 +63,7 @@ def local_names(function):
 
 
 def global_names(tree):
-    """What a module defines and imports, each time that it does."""
+    """Yield the names that a module defines and imports, once for each definition."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name

@@ -1,4 +1,4 @@
-"""What nobody holds goes: the module of a kernel, its lines for tracebacks, and what Numba has compiled."""
+"""Modules without a reference are freed: a kernel's module, its lines for tracebacks, and Numba's compiled code."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_products_of_matrices_in_panels(uncompiled):
 
 
 def test_a_product_of_turned_matrices_in_panels():
-    """How operands lie is an argument of one function, which is compiled here."""
+    """The memory layout of operands is an argument of one function, which is compiled here."""
     check_panels(["ki,jk->ij"])
 
 

@@ -33,7 +33,7 @@ def matmul():
 
 @pytest.fixture
 def checks(monkeypatch, matmul):
-    """How many calls have been checked."""
+    """Return the number of calls that have been checked."""
     counted = []
     prepare = matmul._checker.prepare
     monkeypatch.setattr(matmul._checker, "prepare", lambda values: counted.append(1) or prepare(values))

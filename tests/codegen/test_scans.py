@@ -25,7 +25,7 @@ def summed(*factors_and_range):
 
 
 def nested(value, depth):
-    """What is long where values that are used twice are written out."""
+    """Return an expression that is long if values with two uses are written out."""
     return nested(value**2 + 1 / (2 + value**2), depth - 1) if depth else value
 
 
@@ -142,7 +142,7 @@ def test_the_work_is_linear():
 
 
 def test_values_of_scans_behind_a_condition_are_not_left():
-    """What is written out in the loops that go on is not computed for each entry as well."""
+    """Values that are written out in the carried loops are not computed for each entry as well."""
     ahead = summed(w[j], sympy.exp(t[j]), (j, i + 1, n - 1))
     value = td.IndexedSum(w[i] * n * sympy.log(1 + ahead) / (i + 1), (i, 0, n - 1))
     source = print_source(build_program((t, w), td.gradient(value, t)), "numba")

@@ -33,7 +33,7 @@ REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
 
 
 def run(body, names, **values):
-    """What a nest leaves in the scalar ``s``, by its text."""
+    """Return the value of the scalar ``s`` after the text of a nest has run."""
     NestLaws({"n", "x"}, ()).check(body)
     printer = NumbaPrinter(names, frozenset())
     printer.body(body, 0)

@@ -95,7 +95,7 @@ def test_the_variable_of_a_sum_counts_up_from_about_0(signs):
 
 @every("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (2, 3), (4, 6)], ids=str, turns=8)
 def test_sizes_of_their_own(strides):
-    """Where the sizes do not fit, the call is refused with a table of the inner sums as it is without."""
+    """A call with sizes that do not fit is refused, with and without a table of the inner sums."""
     a, b = strides
     n, m, p = sympy.symbols("n m p", integer=True, positive=True)
     x, w, z = td.TensorSymbol("x", n), td.TensorSymbol("w", m), td.TensorSymbol("z", p)

@@ -1,4 +1,4 @@
-"""What is the same when indices are exchanged is one node, and computed once in products."""
+"""Values that are equal under an exchange of indices are one node, computed once in products."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def tensors(expr):
 
 
 def hints(expr):
-    """How long the axes of an expression are expected to be."""
+    """Return the expected lengths of the axes of an expression."""
     sizes = {size for x in tensors(expr) for extent in x.shape for size in sympy.sympify(extent).free_symbols}
     return {size: HINTS[size] for size in sizes}
 
@@ -135,7 +135,7 @@ COMPILED = {("diagonal", False, np.float64), ("upper, later", True, np.float32)}
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_terms_outside_of_the_range_are_not_multiplied(name, parallel, dtype, request):
-    """What is not finite stays where it belongs: 0*nan is nan."""
+    """Entries that are not finite change only the results that read them: 0*nan is nan."""
     if (name, parallel, dtype) not in COMPILED:
         request.getfixturevalue("uncompiled")
     expr = FOUND[name][0]

@@ -46,7 +46,7 @@ def soft_assignment():
 
 @cache
 def flows():
-    """What arrives at nodes along edges, of two kinds, each with a sign for the edge's end."""
+    """Return arguments and results: sums at nodes of flows of two types along edges, signed by the edge's end."""
     ends = Delta(p, src[e]), Delta(p, dst[e])
     kinds = (ends[0] - ends[1]) * c[e] - (ends[0] + ends[1]) * log(c[e])
     return (w, c, src, dst), (Entries(Sum(kinds * w[src[e]], over(e, n)), (p, m)),)

@@ -21,7 +21,7 @@ Sizes = Mapping[str, int]
 
 
 class Operation(NamedTuple):
-    """How an operation is written: ``{0}`` and ``{1}`` are operands, other fields options.
+    """An operation and its text: ``{0}`` and ``{1}`` are operands, other fields options.
 
     ``cost`` gives the scalar operations from the numbers of entries of the operands, then of the value. ``array`` is
     the same for arrays; without it ``here`` serves both, with ``td.`` for the name of the library.
@@ -271,7 +271,7 @@ class Function:
         return "; ".join([*lines, *penalty])
 
     def _is_short(self, step: Step) -> bool:
-        """Whether the only use of a step writes it once."""
+        """Return whether the only use of a step writes it once."""
         (user,) = [other for other in self.steps if step.name in other.operands]
         place = user.operands.index(step.name)
         return OPERATIONS[user.operation].here.count(f"{{{place}}}") <= 1

@@ -110,5 +110,5 @@ class Execution:
 
 
 def is_loops_only(program: Program) -> bool:
-    """Whether a program calls nothing but products of matrices."""
+    """Return whether a program calls nothing but products of matrices."""
     return all(isinstance(step, Kernel | FusedKernels | ContractionStep | Trapezoid) for step in program.kernels)

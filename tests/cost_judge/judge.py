@@ -46,7 +46,7 @@ TOLERANCE = 1e-7
 
 @dataclass(frozen=True)
 class Breach:
-    """What is wrong: ``what`` is "operations", "largest" or "value" of the ``result``, and the figures."""
+    """A defect: ``what`` is "operations", "largest" or "value" of the ``result``, with the figures."""
 
     result: str
     what: str
@@ -70,7 +70,7 @@ class Breach:
 
 @dataclass
 class Verdict:
-    """What was found out about a function."""
+    """The judgement of one function."""
 
     breaches: list[Breach]
     costs: dict[str, Figures]
@@ -187,7 +187,7 @@ def wrong_values(
 
 
 def has_jax() -> bool:
-    """Whether JAX is installed; double precision is turned on."""
+    """Return whether JAX is installed; double precision is turned on."""
     try:
         import jax
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a generated program executes at given sizes: scalar operations, allocated numbers, the largest array.
+"""Count the work of a generated program at given sizes: scalar operations, allocated numbers, the largest array.
 
 The loop nests are the ones that the default backend compiles, after its passes. Nothing here knows how the package
 estimates a cost: trip counts are enumerated, and a call of a library costs what its algorithm is known to need.

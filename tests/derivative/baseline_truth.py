@@ -1,4 +1,4 @@
-"""What the derivatives of the baseline are: sums written out, one number per entry.
+"""The true derivatives of the baseline: sums written out, one number per entry.
 
 `native_value` evaluates anything of SymPy's over arrays by plain loops. With a symbol per entry it gives an explicit
 scalar function, and SymPy's scalar calculus gives the truth; with a number per entry it evaluates an answer that SymPy
@@ -113,7 +113,7 @@ def _arrays(task: Task, sizes: dict[Any, int]) -> dict[str, dict[tuple[int, ...]
 
 
 def is_right(answer: Any, point: Point) -> bool | None:
-    """Whether an answer of SymPy's has the right value; None where a derivative in it is left undone."""
+    """Return whether an answer of SymPy's has the right value; None where a derivative in it is left undone."""
     if answer.has(sympy.Derivative):
         return None
 
@@ -166,7 +166,7 @@ class Answer(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What SymPy's `diff`, its `doit` after that, and `td.diff` give."""
+    """The results of SymPy's `diff`, of its `doit` after that, and of `td.diff`."""
 
     diff: Answer
     doit: Answer

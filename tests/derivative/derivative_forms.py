@@ -1,4 +1,4 @@
-"""What stands in a derivative: its sums, its guards, and the parts that hold the cotangent."""
+"""The parts of a derivative: its sums, its guards, and the parts that contain the cotangent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def guards(result):
 
 
 def same_form(result, expected):
-    """Whether two expressions are one but for the names of bound indices."""
+    """Return whether two expressions are one but for the names of bound indices."""
     return canonical(result) == canonical(expected)
 
 

@@ -125,7 +125,7 @@ def test_functions_of_whole_tensors(args, order):
 
 
 def test_a_formula_with_names_of_its_own():
-    """What is put in for a function may hold any symbol, and other functions with equal arguments."""
+    """The formula that replaces a function may contain any symbol, and other functions with equal arguments."""
     xi = sympy.Symbol("xi", real=True)
     slope = partial_derivative(h, (1,), (2 * a,))
     assert slope.subs(h, Lambda(t, xi * t**2)).doit() == 4 * xi * a
@@ -154,7 +154,7 @@ def test_the_notation_of_sympy_is_taken_before_it_merges():
 
 @pytest.mark.parametrize("arg", [x, 2 * x, x**2 + 1, y], ids=str)
 def test_templates_take_any_operands(arg):
-    """What stands for a symbol of a template may depend on what stands for another one."""
+    """The operand for a symbol of a template may depend on the operand for another symbol."""
     slope = td.gradient(td.sum(td.elementwise(h, x, arg) + td.elementwise(k, x)), x)
     moved = slope.subs(y, x) if arg == y else slope
     values = {x: [POINT, 2, 3], p: 1, h: formula((2, 1)), k: Lambda(s, s**3)}

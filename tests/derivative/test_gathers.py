@@ -1,4 +1,4 @@
-"""What derivatives of gathers by data look like, and the ranges of random data; values are in the table of reads."""
+"""Forms of derivatives of gathers by data, and the ranges of random data; values are in the table of reads."""
 
 import numpy as np
 import pytest

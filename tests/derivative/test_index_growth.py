@@ -101,7 +101,7 @@ def test_a_product_with_the_hessian_is_the_slope_of_the_gradient(case):
 
 
 def visits(monkeypatch, levels):
-    """How many nodes are visited to measure a gradient that is built level by level."""
+    """Return the number of nodes visited to measure a gradient that is built level by level."""
     count = 0
     below = depth._without_measures
 

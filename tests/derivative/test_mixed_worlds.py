@@ -85,7 +85,7 @@ def test_a_triangle_of_sums_is_no_einsum():
 
 
 def test_terms_that_leave_a_sum_of_products_are_scalars():
-    """What is left of a term next to a common factor may be a scalar that is a sum over other operands."""
+    """The rest of a term without a common factor may be a scalar that is a sum over other operands."""
     a, u, v = td.TensorSymbol("a", ()), td.TensorSymbol("u", 3), td.TensorSymbol("v", 2)
     total = td.logsumexp(a * td.outer(v, u))
     mixed = td.jacobian(td.gradient(total, v), a)

@@ -224,7 +224,7 @@ def test_the_norm_of_a_column_is_flat_at_zero():
 
 @pytest.mark.parametrize("slope", [td.log, td.sqrt])
 def test_chosen_terms_that_cancel_have_second_derivatives(slope):
-    """Where all of `v` cancels, the first derivative by `x` is 0 and its derivative by `v` is not."""
+    """If all of `v` cancels, the gradient with respect to `x` is 0 and its derivative with respect to `v` is not."""
     weights, chosen = td.TensorSymbol("A", (n, n)), td.TensorSymbol("c", n)
     dv, dx = td.TensorSymbol("dv", n), td.TensorSymbol("dx", n)
     function = td.sum(td.where(td.greater(chosen, 0), (weights @ slope(x)) * v, 0))

@@ -85,7 +85,7 @@ def test_spherical_bessel_functions(backend):
 
 
 def test_compiled_helpers_are_plain_python():
-    """What Numba compiles for CUDA, run as Python."""
+    """Helpers that Numba compiles for CUDA run as Python."""
     module: dict[str, object] = {}
     exec("import math\n" + CUDA_HELPERS["spherical_bessel"], module)
     function = module["spherical_bessel"]

@@ -265,7 +265,7 @@ ZEROS = {x: [0, 0, 0, 2], y: [2, 0, Fraction(1, 2), 3]}
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_powers_of_zero(backend):
-    """Where a derivative exists at base 0 kernels have it: no 0*inf."""
+    """Kernels have the derivative at base 0 if it exists: no 0*inf."""
     by_x, by_y = td.gradient(total(x[k] ** y[k]), (x, y))
     by_yy = td.jacobian(by_y, y)
     by_xx = td.jacobian(by_x, x)

@@ -27,7 +27,7 @@ def calls(function, *roots):
 
 
 def operands(*roots):
-    """What is multiplied, added or put into a function somewhere."""
+    """Return the arguments of all nodes."""
     return {arg for node in reachable(*roots) for arg in node.args}
 
 

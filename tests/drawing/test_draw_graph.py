@@ -252,7 +252,7 @@ def test_simplified() -> None:
 
 
 def test_a_parsed_text() -> None:
-    """What `td.parse` gives, and anything with an expression and arguments."""
+    """The result of `td.parse` can be drawn, and any object with an expression and arguments."""
     given = td.parse("declare A 2 v 1 expression sin(A *(ij,j->i) v) derivative wrt v derivative wrt A")
     assert td.draw_graph(given).text == td.draw_graph(given.expression, given.argument).text
     assert "derivative by v:" in td.draw_graph(given).text
@@ -288,7 +288,7 @@ def test_deep_chains_have_short_lines() -> None:
 
 
 def test_deep_trees_can_be_read_back() -> None:
-    """What goes on at the left margin has the number that the branch ends with."""
+    """A branch that continues at the left margin has the number with which it ends above."""
     expr = v
     for _ in range(60):
         expr = td.exp(-expr)

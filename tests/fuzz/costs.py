@@ -63,7 +63,7 @@ def operations(exprs: Any) -> int:
 
 
 def _has_third_cofactors(exprs: Sequence[Any]) -> bool:
-    """Whether an expression holds third derivatives of a determinant: they are built, with six axes."""
+    """Return whether an expression holds third derivatives of a determinant: they are built, with six axes."""
     return any(order > 2 for expr in exprs for order, _ in (part.args for part in expr.atoms(TensorCofactor)))
 
 

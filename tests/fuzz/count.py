@@ -1,4 +1,4 @@
-"""How often the innermost bodies of a program run, counted without computing any value."""
+"""Count the executions of the innermost bodies of a program without computing any value."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _forms_that_steer(statement: Statement) -> Iterator[Affine]:
 def _summed(
     variable: str, span: range, inside: Callable[[], int], values: dict[str, int], steering: Collection[str]
 ) -> int:
-    """What is counted ``inside`` of a loop, where one of its values stands for all if it steers nothing."""
+    """Return the count ``inside`` of a loop for all its values, from one if no loop or condition depends on it."""
     if variable not in steering:
         return len(span) * inside() if span else 0
     total = 0

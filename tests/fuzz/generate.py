@@ -97,7 +97,7 @@ class Generator:
         self.random.shuffle(self.starts)
 
     def growth(self) -> Growth:
-        """What an extent grows by with the sizes."""
+        """Return the growth of an extent with the sizes."""
         if not self.sizes or self.random.random() < 0.4:
             return ()
         if self.products and self.random.random() < 0.5:
@@ -122,7 +122,7 @@ class Generator:
         return tensor
 
     def extent(self, length: int) -> Expr:
-        """How an extent is written: as a number, or with a symbol that has one value only."""
+        """Return an extent as a number, or with a symbol that has one value only."""
         start = {} if self.sizes else self.starts[0]
         if not start or self.random.random() < 0.4:
             return sympy.Integer(length)
@@ -170,7 +170,7 @@ class Generator:
         return lambda: tensor.entry(tuple(indices))
 
     def binder(self, never_empty: bool) -> Callable[..., Expr]:
-        """What reduces; the greatest value of nothing is infinite."""
+        """Return the class of a reduction, without maxima and minima unless ``never_empty``."""
         if not self.language.has("maps"):
             return IndexedSum
         return self.random.choice(BINDERS if never_empty else BINDERS[:-2])

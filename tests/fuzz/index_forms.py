@@ -51,7 +51,7 @@ def at(growth: Growth, point: Point) -> int:
 
 
 def is_misjudged(form: Expr, divisor: Expr | int) -> bool:
-    """Whether SymPy may leave out a part of what is divided, or of a relation about the remainder.
+    """Return whether SymPy may leave out a part of what is divided, or of a relation about the remainder.
 
     SymPy 1.14 takes ``Abs(2*m - 8)/6`` and ``Max(2, Min(4, 2*i))/6`` for integers.
     """
@@ -200,7 +200,7 @@ class IndexForms:
         return form, [shift + sum(c * p[s] for c, s in zip(factors, chosen, strict=True)) for p in points]
 
     def part(self, points: Points) -> Form:
-        """What stands in a quotient, a clamp or an index of data: mostly affine, else one of these again."""
+        """Return the argument of a quotient, a clamp or an index of data: mostly affine, else one of these again."""
         if self.nesting > 1 or self.random.random() < 0.75:
             return self.affine(points)
         self.nesting += 1
@@ -224,7 +224,7 @@ Production: TypeAlias = Callable[[IndexForms, Points], Form]
 
 
 def _divided(write: Callable[[Expr, Expr], Expr], compute: Callable[[int, int], int]) -> Production:
-    """What is made of a form and a divisor, as an expression and as a number."""
+    """Return a production that divides a form, as an expression by ``write`` and as a number by ``compute``."""
 
     def draw(forms: IndexForms, points: Points) -> Form:
         while True:

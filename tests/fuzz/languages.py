@@ -1,4 +1,4 @@
-"""What random functions in index notation are made of, as tables: a wider class of functions is one more entry."""
+"""Tables of the parts of random functions in index notation: a wider class of functions is one more entry."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RandomFunction:
 
 
 class Traits(NamedTuple):
-    """What the functions of a language draw from, and how large they become."""
+    """The parts that functions of a language are drawn from, and their sizes."""
 
     level: int
     ranks: tuple[int, ...] = (1, 2, 3)
@@ -52,7 +52,7 @@ class Traits(NamedTuple):
     longest_axis: tuple[int, ...] = (4, 4, 4, 4)  # of the function itself, by its rank
 
     def has(self, language: Language) -> bool:
-        """Whether the functions have what those of another language have."""
+        """Return whether the functions have what those of another language have."""
         return self.level >= LANGUAGES[language].level
 
 

@@ -39,7 +39,7 @@ _LONGEST = 300  # characters of a message
 
 
 class Outcome(NamedTuple):
-    """What became of one case.
+    """The outcome of one case.
 
     ``verdict`` is "right", "wrong" (a result differs, or breaks the law of cost), "crash" (an error that is no honest
     refusal), "refused" or "too slow"; ``detail`` says why, ``ratio`` is that of the loops.
@@ -219,7 +219,7 @@ class Tally:
 
 
 def command(outcome: Outcome) -> str:
-    """What to type to see an outcome again."""
+    """Return the command that repeats an outcome."""
     return f"python -m tests.fuzz --seed {outcome.seed} --{outcome.kind} 1"
 
 

@@ -81,7 +81,7 @@ def _product(matrix: Sequence[Sequence[int]], x: Sequence[int]) -> list[int]:
 
 
 def _combines(vectors: Sequence[Sequence[int]], target: Sequence[int]) -> bool:
-    """Whether integer multiples of independent vectors add up to the target, by Gaussian elimination."""
+    """Return whether integer multiples of independent vectors add up to the target, by Gaussian elimination."""
     lines = [[*map(Fraction, entries)] for entries in zip(*vectors, target, strict=True)]
     pivots: list[list[Fraction]] = []
     for k in range(len(vectors)):
@@ -171,7 +171,7 @@ def _eliminable(row: Constraint) -> bool:
 
 
 def _completes(rows: Sequence[Constraint], variable: Variable, at: Mapping[Variable, int]) -> bool:
-    """Whether a rational value of the variable completes a point."""
+    """Return whether a rational value of the variable completes a point."""
     lows, highs = [], []
     for row in rows:
         c = row.form.coefficient(variable)

@@ -117,7 +117,7 @@ def _random_row(
 
 
 def _facts(generator: random.Random, parameters: Sequence[Variable]) -> tuple[Constraint, ...]:
-    """What is known of the parameters."""
+    """Return facts about the parameters."""
     facts = [Constraint("ge", Affine({v: 1}, generator.choice((1, 0, -1)))) for v in parameters]
     if len(parameters) > 1 and generator.random() < 0.3:
         first, second = generator.sample(parameters, 2)

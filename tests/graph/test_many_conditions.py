@@ -46,7 +46,7 @@ def total(condition, body=None, other=0):
 
 
 def choices(result):
-    """How often a result chooses."""
+    """Return the number of choices in a result."""
     return sum(1 for part in sympy.preorder_traversal(result) if isinstance(part, Piecewise | KroneckerDelta))
 
 

@@ -1,4 +1,4 @@
-"""Which rows bound loops, belong together, or are least complex: by values, and by connected sets."""
+"""Rows that bound loops, that share variables, or that are least complex: by values, and by connected sets."""
 
 import itertools
 import random

@@ -58,7 +58,7 @@ def holding(rows, variable, outer, values=range(-35, 36)):
 
 
 def agrees(found, variable, rows, outer):
-    """Whether a unique value is the only one at which the rows hold, and exists where its guards say so."""
+    """Return whether a unique value is the only one at which the rows hold, and exists where its guards say so."""
     mapping, guards = found
     (form,) = mapping.values()
     rest = [row.substitute(mapping) for row in rows]
@@ -446,7 +446,7 @@ def test_loops_without_a_value_for_most_parameters_are_outside(factor, low, widt
 
 
 def inner_runs(rows, loops):
-    """How often the inner loop starts, for some parameters."""
+    """Return the number of starts of the inner loop, for some parameters."""
     (outer_loop, _), _ = bounds(rows, loops, SIZES)
     return sum(len(outer_loop.range({P: at, N: 1})) for at in range(6))
 

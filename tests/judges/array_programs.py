@@ -121,7 +121,7 @@ def _is_away(x: Any, *centers: float) -> bool:
 
 
 def _is_untied(x: Any) -> bool:
-    """Whether no two entries are nearly equal."""
+    """Return whether no two entries are nearly equal."""
     entries = np.sort(np.ravel(x))
     return bool(np.all(np.diff(entries) > MARGIN))
 

@@ -345,7 +345,7 @@ def _reduction_of_arrays(kind: str, L: Any, value: Any, is_in: Any, weights: Any
 
 
 def _is_smooth_reduction(kind: str, value: Any, is_in: Any) -> bool:
-    """Whether there is one greatest value, no factor near 0, and no large term."""
+    """Return whether there is one greatest value, no factor near 0, and no large term."""
     if kind == "max":
         ordered = np.sort(np.where(is_in, value, -np.inf), axis=-1)
         return ordered.shape[-1] == 1 or bool(np.all(ordered[..., -1] - ordered[..., -2] > MARGIN))
@@ -426,7 +426,7 @@ class _Builder:
         return reduction(name, mask, chance.choice(["", "", *weights]), u, self.letter())
 
     def fits(self, value: Value) -> bool:
-        """Whether all entries are smooth, finite and of moderate size, for all shapes."""
+        """Return whether all entries are smooth, finite and of moderate size, for all shapes."""
         with np.errstate(all="ignore"):
             for arrays in self.inputs:
                 entries = value.array(np, arrays)

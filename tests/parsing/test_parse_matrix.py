@@ -224,7 +224,7 @@ def test_languages():
 
 
 def test_headings():
-    """What a formula is called says what it is a function of, where that is one name."""
+    """The left side of a formula names its argument, if there is one."""
     for text in ("f(x) = x'*A*x", "declare x[n], A[n, n]  # a form\n f (x)=x'*A*x"):
         assert td.parse(text).arguments == (td.parse(text).tensors["x"],)
         assert td.parse(text).derivative() == td.parse(text + " derivative wrt x").derivative()

@@ -42,7 +42,7 @@ def check_value(expr, low=0.2):
 
 
 def same(first, second, tensors):
-    """Whether two expressions are equal, whatever the sizes are called that no tensor fixes."""
+    """Return whether two expressions are equal, whatever the sizes are called that no tensor fixes."""
     if first == second:
         return True
     fixed = {symbol for tensor in tensors.values() for extent in tensor.shape for symbol in extent.free_symbols}

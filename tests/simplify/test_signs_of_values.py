@@ -59,7 +59,9 @@ def numbers(form):
 
 
 def is_flat_at_zeros(form):
-    """Whether all slopes are 0 at the points where the value is 0: central ones, since that of ``|a|`` counts as 0."""
+    """Return whether all slopes are 0 at the points where the value is 0: central ones, since that of ``|a|`` counts as
+    0.
+    """
     h = Rational(1, 10**9)
     for point in points_of(form):
         for v in form.free_symbols if form.subs(point) == 0 else ():

@@ -1,4 +1,4 @@
-"""What a formula of matrix calculus in LaTeX means to a reader who has only its text: its value.
+"""Values of formulas of matrix calculus in LaTeX, as a reader understands the text alone.
 
 Side by side is the product of matrices, vectors are columns, `\\odot` binds less tightly than that.
 Only for square matrices and vectors of one size, so that ``\\mathbf{1}`` has a shape.

@@ -1,4 +1,4 @@
-"""What SymPy expects of a class, on every class that the package exports, alone and inside of SymPy's own nodes."""
+"""Each exported class meets SymPy's expectations of a class, alone and inside of SymPy's own nodes."""
 
 import copy
 import pickle
@@ -35,7 +35,7 @@ def value(expr, values=VALUES, **changed):
 
 
 def agree(left, right):
-    """Whether two values agree to 12 digits."""
+    """Return whether two values agree to 12 digits."""
     if isinstance(left, list):
         return len(left) == len(right) and all(map(agree, left, right))
     return abs(left - right) <= 1e-12 * (1 + abs(right))

@@ -32,7 +32,7 @@ STEPS = {
 
 @pytest.fixture
 def few_frames():
-    """What a walk needs that does not recurse: each level of one that does takes a frame at least."""
+    """Allow as few frames as a walk without recursion needs: each level of recursion takes at least one frame."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + FRAMES)
     yield

@@ -1,4 +1,4 @@
-"""What SymPy asks our classes for: derivatives through the hook, numbers, order, simplify."""
+"""SymPy's calls of our classes are answered: derivatives through the hook, numbers, order, simplify."""
 
 import pytest
 import sympy

@@ -1,4 +1,4 @@
-"""What `str` writes is Python of the same value: ``*``, ``/`` and ``@`` bind alike, a minus sign binds tighter."""
+"""The text of `str` is Python of the same value: ``*``, ``/`` and ``@`` bind alike, a minus sign binds tighter."""
 
 import itertools
 

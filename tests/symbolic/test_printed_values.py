@@ -1,4 +1,4 @@
-"""What is printed has the value of the expression: the text typed in again, and the formula as a reader takes it."""
+"""Printed forms have the value of the expression: the text typed in again, and the formula as a reader takes it."""
 
 import random
 from fractions import Fraction

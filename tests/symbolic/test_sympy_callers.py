@@ -165,7 +165,7 @@ def test_a_form_that_does_not_exist_leaves_the_node_alone():
 
 
 def test_sympy_may_ask_whether_something_is_constant():
-    """Which it answers by derivatives by every free symbol, tensors and sizes among them."""
+    """SymPy differentiates with respect to every free symbol to answer, tensors and sizes among them."""
     z = Symbol("z", real=True)
     assert S.is_constant() is False and (z * S).is_constant() is False and S.is_constant(z)
     numbered = TensorSymbol("u", 3)  # no size is free, and SymPy tries symbols that are numbers only

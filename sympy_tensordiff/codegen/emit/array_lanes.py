@@ -38,7 +38,7 @@ class Span:
 
     @property
     def is_short(self) -> bool:
-        """Whether the range of this dimension has a constant, small length."""
+        """Return whether the range of this dimension has a constant, small length."""
         return self.length.is_constant and self.length.constant <= SHORT_LENGTH
 
 

@@ -164,8 +164,8 @@ def check_order(program: Program) -> None:
 
 
 def is_same_in_all_calls(kernel: Kernel, shapes: Mapping[str, Sequence[Affine]], tables: AbstractSet[str]) -> bool:
-    """Whether a kernel computes the same array in all calls: it uses no argument, no size and no function of the user.
-    It may read only `tables`, arrays already known to be the same in all calls. ``shapes`` are the shapes of all
+    """Return whether a kernel computes the same array in all calls: it uses no argument, no size and no function of the
+    user. It may read only `tables`, arrays already known to be the same in all calls. ``shapes`` are the shapes of all
     arrays.
     """
     used = uses(kernel)

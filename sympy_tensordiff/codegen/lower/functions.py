@@ -231,7 +231,7 @@ def rational_form(node: Node) -> tuple[Affine, int] | None:
 
 
 def is_external(node: Node) -> bool:
-    """Whether `node` calls a function that no backend implements; the user or SciPy must supply it."""
+    """Return whether `node` calls a function that no backend implements; the user or SciPy must supply it."""
     if node.op != "call":
         return False
     known = node.data in FORMULAS or is_spherical_bessel(node) or has_polynomial(node)
@@ -239,14 +239,14 @@ def is_external(node: Node) -> bool:
 
 
 def is_user_function(node: Node) -> bool:
-    """Whether `node` calls a function that only the user can supply; it may raise, or take very long, at arguments that
-    a condition excludes. Functions of SciPy's do neither.
+    """Return whether `node` calls a function that only the user can supply; it may raise, or take very long, at
+    arguments that a condition excludes. Functions of SciPy's do neither.
     """
     return is_external(node) and not external(node).is_special
 
 
 def is_spherical_bessel(node: Node) -> bool:
-    """Whether `node` is a spherical Bessel function whose order is a natural number."""
+    """Return whether `node` is a spherical Bessel function whose order is a natural number."""
     if node.data is not sympy.jn or node.args[0].op != "const":
         return False
     order = node.args[0].data

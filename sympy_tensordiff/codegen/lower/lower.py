@@ -333,8 +333,8 @@ class Lowering(Matrices):
         return frozenset(private)
 
     def _must_stay_conditional(self, node: Node, block: CodeBlock) -> bool:
-        """Whether `node`, in the code of `block`, must be computed under the condition of a branch and not before it:
-        only this branch uses it, and it calls a user function, or would need as many loops as the branch.
+        """Return whether `node`, in the code of `block`, must be computed under the condition of a branch and not
+        before it: only this branch uses it, and it calls a user function, or would need as many loops as the branch.
         """
         around = next((one for one in block.outwards() if one.private is not None and node in one.private), None)
         if around is None:

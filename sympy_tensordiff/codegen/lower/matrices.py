@@ -225,8 +225,8 @@ class Matrices(Storage):
         return [graph.tested(body.args[0], graph.mul(inside)), *outside]
 
     def _has_range(self, v: int, rows: Sequence[Constraint]) -> bool:
-        """Whether the variable `v` can be the axis of an array: its constraints in ``rows`` are inequalities that
-        contain no other index of loops or sums.
+        """Return whether the variable `v` can be the axis of an array: its constraints in ``rows`` are inequalities
+        that contain no other index of loops or sums.
         """
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
@@ -567,8 +567,8 @@ class Matrices(Storage):
 
 
 def _is_without_diagonal(node: Node) -> bool:
-    """Whether `node` is a product under a single condition like ``i != j`` or ``i != j + 1``, with two indices i and j
-    on which it depends.
+    """Return whether `node` is a product under a single condition like ``i != j`` or ``i != j + 1``, with two indices i
+    and j on which it depends.
     """
     if not is_index_choice(node) or node.args[1].op != "mul":
         return False

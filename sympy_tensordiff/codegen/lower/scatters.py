@@ -230,8 +230,8 @@ def _sorted_values(
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether data select the entries to which terms of the sum, maximum or minimum `node` belong: an integer-array
-    entry determines or bounds one of `axes`, as ``p[k]`` the axis i in ``Sum_k [p[k] == i]*v[k]``.
+    """Return whether data select the entries to which terms of the sum, maximum or minimum `node` belong: an
+    integer-array entry determines or bounds one of `axes`, as ``p[k]`` the axis i in ``Sum_k [p[k] == i]*v[k]``.
     """
     for summand in _terms(graph, node):
         rows = _tests(graph, summand)

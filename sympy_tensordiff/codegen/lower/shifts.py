@@ -655,8 +655,8 @@ def remainder(form: Affine, extent: Affine) -> Affine:
 
 
 def has_shifts(bodies: Sequence[Node]) -> bool:
-    """Whether `bodies` read an array at two indices that differ by a constant shift, such as ``x[i]`` and ``x[i + 1]``;
-    values may then be used at several shifts.
+    """Return whether `bodies` read an array at two indices that differ by a constant shift, such as ``x[i]`` and ``x[i
+    + 1]``; values may then be used at several shifts.
     """
     seen: set[object] = set()
     for part in reachable(*bodies):

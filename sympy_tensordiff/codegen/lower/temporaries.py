@@ -521,9 +521,9 @@ class Storage:
         return self._is_worth_storing(node, axis_count - bool(self.planner.quotients(node, context)), context)
 
     def _is_worth_storing(self, node: Node, axis_count: int, context: EnclosingLoops) -> bool:
-        """Whether an array with `axis_count` axes for the values of `node` is worth storing: there are more loops
-        around `node` than axes, so that values are read repeatedly. If temporaries are switched off, only sums of sums
-        are stored.
+        """Return whether an array with `axis_count` axes for the values of `node` is worth storing: there are more
+        loops around `node` than axes, so that values are read repeatedly. If temporaries are switched off, only sums of
+        sums are stored.
         """
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.

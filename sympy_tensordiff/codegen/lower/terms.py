@@ -167,12 +167,14 @@ def _multiplied_out(graph: Graph, product: Node) -> Node:
 
 
 def _is_diagonal(term: Node) -> bool:
-    """Whether `term` has a guard with an equation, such as ``[i == j]``, so that most of its entries are 0."""
+    """Return whether `term` has a guard with an equation, such as ``[i == j]``, so that most of its entries are 0."""
     return any(map(is_where_equal, term.args if term.op == "mul" else (term,)))
 
 
 def is_where_equal(node: Node) -> bool:
-    """Whether `node` is a guard with an equation, such as ``[i == j]*f``, which is 0 unless the indices are equal."""
+    """Return whether `node` is a guard with an equation, such as ``[i == j]*f``, which is 0 unless the indices are
+    equal.
+    """
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
@@ -226,7 +228,7 @@ def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:
 
 
 def _is_positive(exponent: Node) -> bool:
-    """Whether `exponent` is a positive constant."""
+    """Return whether `exponent` is a positive constant."""
     return exponent.op == "const" and exponent.data > 0
 
 
@@ -253,7 +255,7 @@ def _unless_zero(graph: Graph, factor: Node, other: Node) -> Node:
 
 
 def _is_logarithm(factor: Node, base: Node) -> bool:
-    """Whether `factor` is ``log(base)`` or a positive power of this logarithm."""
+    """Return whether `factor` is ``log(base)`` or a positive power of this logarithm."""
     if factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data > 0:
         factor = factor.args[0]
     return factor.op == "call" and factor.data is sympy.log and factor.args[0] is base
@@ -562,6 +564,6 @@ def _is_worth_storing(call: Node, large: bool) -> bool:
 
 
 def _is_no_larger(call: Node) -> bool:
-    """Whether an array of the values of `call` would have no more axes than some array that it reads."""
+    """Return whether an array of the values of `call` would have no more axes than some array that it reads."""
     read = max((len(part.data) for part in reachable(call) if part.op == "read"), default=0)
     return sum(1 for v in call.free if v < 0) <= read

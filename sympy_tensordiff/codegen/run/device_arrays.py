@@ -60,7 +60,7 @@ class DeviceArray(Memory):
 
     @property
     def is_dense(self) -> bool:
-        """Whether the entries are dense in row-major order; strides of axes of length 1 are ignored."""
+        """Return whether the entries are dense in row-major order; strides of axes of length 1 are ignored."""
         dense = c_strides(self.shape, self.dtype.itemsize)
         return all(n == 1 or a == b for n, a, b in zip(self.shape, self.strides, dense, strict=True))
 

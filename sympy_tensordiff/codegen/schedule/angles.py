@@ -67,8 +67,8 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
 
 
 def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
-    """Whether the loop over `body` reads entries of arrays that it writes. Running it twice would then change the
-    result.
+    """Return whether the loop over `body` reads entries of arrays that it writes. Running it twice would then change
+    the result.
     """
     targets = [
         (s.target.array, s.reduction) for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load)
@@ -114,5 +114,5 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
 
 
 def _is_sine_or_cosine(node: Scalar) -> bool:
-    """Whether `node` is a sine or a cosine."""
+    """Return whether `node` is a sine or a cosine."""
     return isinstance(node, Operation) and node.function in NEAR_ANGLE_FUNCTIONS

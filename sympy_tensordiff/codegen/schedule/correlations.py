@@ -337,7 +337,7 @@ def _tasks(
 
 
 def _occurs_once(view: Load, label: str) -> bool:
-    """Whether `label` occurs in exactly one index of `view`."""
+    """Return whether `label` occurs in exactly one index of `view`."""
     return sum(label in form.atoms() for form in view.index) == 1
 
 

@@ -442,8 +442,8 @@ def runs_in_blocks(step: Step, prover: Prover) -> bool:
 
 
 def is_plain_total(kernel: Kernel) -> bool:
-    """Whether each entry of `kernel` is a single sum, stored unchanged, so that several threads can compute partial
-    sums of it.
+    """Return whether each entry of `kernel` is a single sum, stored unchanged, so that several threads can compute
+    partial sums of it.
     """
     found = single_reduction(kernel)
     if not kernel.axes or found is None:

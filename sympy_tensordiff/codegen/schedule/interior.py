@@ -183,16 +183,16 @@ def _bounds(loop: Loop) -> list[Constraint]:
 
 
 def _follows(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether `row` follows from one of the `facts` because they differ by a constant only, as ``i >= 1`` from ``i >=
-    2``. Axis lengths are first replaced by their values in ``lengths``.
+    """Return whether `row` follows from one of the `facts` because they differ by a constant only, as ``i >= 1`` from
+    ``i >= 2``. Axis lengths are first replaced by their values in ``lengths``.
     """
     gaps = ((row.form - fact.form).substitute(lengths) for fact in facts)
     return row.kind == "ge" and any(gap.is_constant and gap.constant >= 0 for gap in gaps)
 
 
 def _fails(row: Constraint, facts: Iterable[Constraint], lengths: Lengths) -> bool:
-    """Whether `row`, an inequality, is false because one of the `facts` contradicts it. Variables for axis lengths are
-    replaced by their values in ``lengths`` before.
+    """Return whether `row`, an inequality, is false because one of the `facts` contradicts it. Variables for axis
+    lengths are replaced by their values in ``lengths`` before.
     """
     return row.kind == "ge" and _follows(row.negation(), facts, lengths)
 
@@ -240,7 +240,7 @@ def _parts(
 
 
 def _is_empty(loop: Loop, lengths: Lengths) -> bool:
-    """Whether `loop` has no iterations, whatever the sizes are. ``lengths`` has the values of axis lengths."""
+    """Return whether `loop` has no iterations, whatever the sizes are. ``lengths`` has the values of axis lengths."""
     gaps = [_gap(low, high, lengths) for low in loop.lows for high in loop.highs]
     return any(gap is not None and gap < 0 for gap in gaps)
 

@@ -110,7 +110,7 @@ class InvariantReads:
                 yield value
 
     def is_inside(self, entry: Entry, context: Rows) -> bool:
-        """Whether `entry`, and the entries in its own index, are proved to be in bounds in the context."""
+        """Return whether `entry`, and the entries in its own index, are proved to be in bounds in the context."""
         own = entry if isinstance(entry, Load) else Load(entry.tensor, entry.index)
         if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
             return False

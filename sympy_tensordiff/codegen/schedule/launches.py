@@ -118,11 +118,11 @@ class _Launch:
         self.weight = weight(step.body) if isinstance(step, Kernel) else 0
 
     def precedes(self, step: Step) -> bool:
-        """Whether `step` must run after this launch, because it reads or fills an array that the launch fills."""
+        """Return whether `step` must run after this launch: it reads or fills an array that the launch fills."""
         return not self.filled.isdisjoint((step.array, *uses(step).arrays))
 
     def can_take(self, step: Kernel) -> bool:
-        """Whether merging the kernel `step` into this launch is possible and useful."""
+        """Return whether merging the kernel `step` into this launch is possible and useful."""
         box = self.common(step)
         if isinstance(step, Scatter) or not box or self.weight + weight(step.body) > MAX_KERNEL_OPERATIONS:
             return False

@@ -73,7 +73,7 @@ def _degree(shape: Sequence[Affine]) -> int:
 
 
 def _is_small(length: Affine) -> bool:
-    """Whether `length` is a constant of at most `MAX_ROUNDS`."""
+    """Return whether `length` is a constant of at most `MAX_ROUNDS`."""
     return length.is_constant and length.constant <= MAX_ROUNDS
 
 

@@ -60,8 +60,8 @@ class SharedLoop:
 
     @property
     def is_across(self) -> bool:
-        """Whether neighbouring threads along x compute neighbouring entries of the result. Otherwise they compute terms
-        of the sum of one entry.
+        """Return whether neighbouring threads along x compute neighbouring entries of the result. Otherwise they
+        compute terms of the sum of one entry.
         """
         return self.width > 0
 

@@ -57,7 +57,7 @@ def split_deep(program: Program) -> Program:
 
 
 def _fits(value: Scalar) -> bool:
-    """Whether `value` is within the limits of depth, size and number of operands."""
+    """Return whether `value` is within the limits of depth, size and number of operands."""
     depths: dict[int, int] = {}
     nodes = parts(value)
     if len(nodes) > SIZE:

@@ -160,7 +160,7 @@ def _length(loop: Loop) -> Affine:
 
 
 def _is_short(length: Affine, least: int) -> bool:
-    """Whether `length` is a constant below `least`."""
+    """Return whether `length` is a constant below `least`."""
     return length.is_constant and length.constant < least
 
 

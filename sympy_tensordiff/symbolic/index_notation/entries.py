@@ -117,8 +117,8 @@ class TensorExpr(TensorNode):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the rank is 0. Raise `UnsupportedError` if the caller is SymPy code that is about to use a whole
-        tensor as a scalar.
+        """Return whether the rank is 0. Raise `UnsupportedError` if the caller is SymPy code that is about to use a
+        whole tensor as a scalar.
         """
         misplaced_tensors.refuse_property_access(self, sys._getframe(1))
         return self.rank == 0
