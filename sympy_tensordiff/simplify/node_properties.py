@@ -198,7 +198,7 @@ def count_true_terms(graph: Graph, node: Node) -> Node:
 
 
 def is_power_of_positive_index(node: Node, facts: Rows) -> bool:
-    """Return whether `node` is a constant power, such as ``1/m``, of an index form that `facts` prove to be positive."""
+    """Return whether `node` is a constant power, such as ``1/m``, of an index form that `facts` prove positive."""
     base, exponent = node.args if node.op == "pow" else (node, node)
     return base.op == "index" and exponent.op == "const" and is_implied(Constraint("ge", base.data - 1), facts)
 
