@@ -382,6 +382,8 @@ def part(x, *spans, outside=0):
     "extreme_at": '''
 def extreme_at(x, index, values, reduction):
     """The tensor x with its entries at an index replaced by the greater or lesser ones of them and the values."""
+    if not x.numel():
+        return x
     index = torch.broadcast_tensors(*[torch.as_tensor(place, device=x.device) for place in index])
     heads, rest, place = x.shape[:len(index)], x.shape[len(index):], 0
     for own, length in zip(index, heads):

@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.lower.scatters import has_few_values, unguarded
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, rewritten
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import IndirectIndex
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, atoms_in
 from sympy_tensordiff.simplify.growing_functions import is_call
 
 
@@ -40,23 +40,27 @@ def _by_value(graph: Graph, node: Node) -> Node:
     row, entry = found
     rows, tests = (tuple(other for other in given if other is not row) for given in (rows, tests))
     own = _bounded_together(variables, (*rows, *tests), entry)
+    others = [v for v in variables if v not in own]
     outside, inside = _parted(graph, graph.factors(value), own)
-    around = _loops(row.form.atoms()) | frozenset(variables).difference(own)
-    inner = [other for other in (*rows, *tests) if not own.isdisjoint(other.form.atoms())]
-    if not inside.free.isdisjoint(_loops(row.form.atoms())) or any(around & other.form.atoms() for other in inner):
-        return node
-    terms = graph.guard(tuple(r for r in tests if r in inner), inside)
-    bounds = tuple(r for r in rows if r in inner)
-    total = _total(graph, [v for v in variables if v in own], bounds, terms, row, entry)
-    product = graph.mul([*outside, total])
-    if not all(factor.total or _is_exponential(factor) for factor in outside):  # 0 without terms, whatever they are
-        product = graph.select(graph.compare("ne", total, graph.zero), product, graph.zero)
-    product = graph.guard(tuple(r for r in tests if r not in inner), product)
-    others, limits = [v for v in variables if v not in own], tuple(r for r in rows if r not in inner)
-    return graph.sum(others, limits, product) if others else graph.guard(limits, product)
+    (own_rows, other_rows), (own_tests, other_tests) = _rows_with(own, rows), _rows_with(own, tests)
+    moved = _loops(row.form.substitute({entry: Affine()}).atoms())
+    if moved & (inside.free | entry.atoms()) or atoms_in((*own_rows, *own_tests)) & moved:
+        return node  # there would be an array of sums for each value of an index that the inequality compares
+
+    def running(terms: Node) -> Node:
+        """Return the sum of `terms` where the inequality holds."""
+        bound = [v for v in variables if v in own]
+        return _running_sum(graph, bound, own_rows, graph.guard(own_tests, terms), row, entry)
+
+    product = graph.mul([*outside, running(inside)])
+    if not all(factor.total or _is_exponential(factor) for factor in outside):
+        count = running(graph.one)  # without terms the sum is 0, whatever the factors are
+        product = graph.select(graph.compare("ne", count, graph.zero), product, graph.zero)
+    product = graph.guard(other_tests, product)
+    return graph.sum(others, other_rows, product) if others else graph.guard(other_rows, product)
 
 
-def _total(
+def _running_sum(
     graph: Graph, variables: Sequence[int], rows: Rows, terms: Node, row: Constraint, entry: IndirectIndex
 ) -> Node:
     """Return ``Sum_{p <= i} b[p]`` for the inequality `row`, which says that ``entry <= i``. The array b has the sum of
@@ -68,6 +72,12 @@ def _total(
     table = graph.comprehension((p,), (extent,), graph.sum(variables, rows, graph.guard((equation,), terms)))
     limits = (*ranges((place,), (extent,)), row.substitute({entry: Affine.variable(place)}))
     return graph.sum((place,), limits, graph.read(table, (Affine.variable(place),)))
+
+
+def _rows_with(variables: frozenset[int], rows: Rows) -> tuple[Rows, Rows]:
+    """Split `rows` into the constraints that contain some of `variables`, and the others."""
+    found = tuple(row for row in rows if not variables.isdisjoint(row.form.atoms()))
+    return found, tuple(row for row in rows if row not in found)
 
 
 def _bounded_together(variables: Collection[int], rows: Rows, entry: IndirectIndex) -> frozenset[int]:
