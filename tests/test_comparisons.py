@@ -1,6 +1,7 @@
 """Comparisons, logic, unit matrices and products by NumPy's names: its values, and derivatives of what they select."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -90,3 +91,15 @@ def test_matmul():
     check(td.matmul(A, x), np.matmul(VALUES[A], VALUES[x]))
     with pytest.raises(ShapeError, match="a scalar is no matrix"):
         td.matmul(A, 2)
+
+
+def test_a_relation_of_scalars_is_the_condition_itself():
+    """SymPy asks where the cases of ``Piecewise != 0`` hold, and fails for hyperbolic functions of a maximum."""
+    s, r = td.TensorSymbol("s", ()), td.TensorSymbol("r", ())
+    value = td.minimum(td.tanh(td.relu(s)), 0.7)
+    choice = td.where(td.greater(value, 0.2), value**2, -3 * value)
+    assert choice.args[0].cond == (value > 0.2)
+    assert td.where(td.logical_and(td.greater(s, 0), td.less(r, 1)), s, r).args[0].cond == (s > 0) & (r < 1)
+    function = td.lambdify([s], [choice, td.diff(choice, s)], "numpy")
+    for at, expected in ((2.0, (0.49, 0)), (0.1, (-3 * math.tanh(0.1), -3 / math.cosh(0.1) ** 2)), (-1.0, (0, 0))):
+        assert function(at) == pytest.approx(expected)

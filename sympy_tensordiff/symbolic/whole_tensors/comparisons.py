@@ -76,14 +76,19 @@ def _condition_of(condition: Any, owner: str) -> _Condition:
     if isinstance(condition, (bool, Boolean)):
         return _Condition((), lambda: sympify(condition))
     condition = operand(condition, owner)
-    if isinstance(condition, TensorFunction) and isinstance(condition.template.expr, Piecewise):
-        branches, names = condition.template.expr.args, condition.template.variables
-        if [branch.expr for branch in branches] == [1, 0] and branches[1].cond is S.true:
-            relation = branches[0].cond
-            return _Condition(
-                condition.operands, lambda *values: relation.xreplace(dict(zip(names, values, strict=True)))
-            )
+    if isinstance(condition, Piecewise) and (relation := _relation_of(condition)) is not None:
+        return _Condition((), lambda: relation)
+    if isinstance(condition, TensorFunction) and (relation := _relation_of(condition.template.expr)) is not None:
+        names = condition.template.variables
+        return _Condition(condition.operands, lambda *values: relation.xreplace(dict(zip(names, values, strict=True))))
     return _Condition((condition,), lambda value: Ne(value, 0))
+
+
+def _relation_of(value: Any) -> Any:
+    """Return the relation under which the scalar ``value`` is 1 if it is 0 elsewhere; None for other values."""
+    branches: Sequence[Any] = value.args if isinstance(value, Piecewise) else ()
+    is_indicator = [branch.expr for branch in branches] == [1, 0] and branches[1].cond is S.true
+    return branches[0].cond if is_indicator else None
 
 
 _OF_CONDITIONS = """
