@@ -39,6 +39,13 @@ FOOTPRINTS = {name: ROWS[name] for name in ("strided", "prefix sums", "neighbour
     "of a square": ((long, w3), td.gradient(dilated, long), {n: 3}),
     "of variation": ((X,), td.gradient(variation, X), {n: 3, m: 2}),
     "of pairs": ((X, y), td.gradient(gaussian, X), {n: 4}),
+    "squares": (
+        (x,),
+        td.TensorComprehension(
+            td.IndexedSum(sympy.Piecewise((x[k], (i - k) ** 2 <= 2), (0, True)), (k, 0, n - 1)), (i, n)
+        ),
+        {n: 3},
+    ),
     "tail": ((x,), td.TensorComprehension(td.IndexedSum(x[k], (k, i, n - 1)), (i, n)), {n: 3}),
 }
 

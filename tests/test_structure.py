@@ -224,6 +224,10 @@ def test_a_band_takes_time_linear_in_its_length():
     conditions = [(i <= k) & (k <= i + 1), sympy.Eq(j, k)]
     points = enumerate_points(band, conditions, {n: n_large})
     assert len(points[0]) == 2 * n_large - 1 and (points[1] == points[2]).all()
+    for condition, count in ((abs(i - k) <= 1, 3 * n_large - 2), ((i / 2 <= k / 2) & (k / 3 <= i / 3), n_large)):
+        assert len(enumerate_points([band[0], band[2]], [condition], {n: n_large})[0]) == count
+    near = IndexRange(k, sympy.Max(0, i - 1), sympy.Min(n - 1, i))
+    assert len(enumerate_points([band[0], near], [sympy.Eq(i, 7)], {n: n_large})[0]) == 2
 
 
 def test_ranges_by_data():

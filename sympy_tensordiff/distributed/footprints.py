@@ -9,13 +9,11 @@ block is the projection onto it: a maximum and a minimum of forms in the sizes, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from math import gcd
 from typing import Any, NamedTuple
 
 import sympy
 from sympy import Expr, KroneckerDelta, Piecewise
-from sympy.core.relational import Relational
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -24,7 +22,8 @@ from sympy_tensordiff.integer.indirect import variables_in_indirect_indices
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.integer.rows import Rows
 from sympy_tensordiff.integer.values import are_ranges_nonempty, points_of_nest
-from sympy_tensordiff.symbolic.index_notation.indices import data_of, relation_row, to_affine
+from sympy_tensordiff.symbolic.index_notation.constraints import alternatives, branch_alternatives
+from sympy_tensordiff.symbolic.index_notation.indices import data_of, to_affine
 from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedReduction
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
@@ -32,7 +31,7 @@ from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry
 TARGET = "@"
 _TARGET = sympy.Symbol(TARGET, integer=True)
 MAX_CASES = 16
-"""Conditions with more alternatives are ignored, which only enlarges a footprint."""
+"""A read whose index needs more cases is not split."""
 MAX_SEARCH_STEPS = 200
 
 
@@ -63,6 +62,13 @@ def _affine_or_none(expr: Any) -> Affine | None:
         return to_affine_form(expr)
     except IndexExpressionError:
         return None
+
+
+def _form_of_integers(expr: Any) -> Affine | None:
+    """Return ``expr`` as an affine form; None if a symbol in it is not declared an integer, if it reads data or is not
+    affine.
+    """
+    return _affine_or_none(expr) if all(s.is_integer for s in expr.free_symbols) else None
 
 
 def _affine_constraint(kind: Any, expr: Any) -> Rows:
@@ -133,12 +139,9 @@ def _children(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[Guarde
     if isinstance(expr, TensorEntry):
         yield from (GuardedExpression(index, rows, inner) for index in expr.indices)
     elif isinstance(expr, Piecewise):
-        before: Any = sympy.true
-        for value, condition in expr.args:
-            yield GuardedExpression(condition, rows, inner)
-            for case in _alternatives(sympy.And(before, condition)):
-                yield GuardedExpression(value, (*rows, *case), inner)
-            before = sympy.And(before, sympy.Not(condition))
+        # Two sides of an index would make two reads of one, and hardly a smaller range.
+        for part, condition in branch_alternatives(expr.args, _form_of_integers, split_unequal=False):
+            yield from (GuardedExpression(part, (*rows, *case), inner) for case in condition.systems)
     elif hasattr(expr, "limits"):
         own = range_constraints(expr.ranges())
         yield GuardedExpression(expr.args[0], (*rows, *own), (*inner, *(limit[0] for limit in reversed(expr.args[1:]))))
@@ -181,13 +184,13 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
         if node is None:
             found.append((case, condition))
             continue
-        options = _affine_cases(node, (*facts, *(_alternatives(condition) or [()])[0]))
+        options = _affine_cases(node, (*facts, *alternatives(condition, _form_of_integers).systems[0]))
         if options is None or len(pending) + len(found) > MAX_CASES:
             return None
         for value, own in reversed(options):
             both = sympy.And(condition, own)
-            rows = _alternatives(both)
-            if rows and not is_empty(rows[0], facts):
+            systems = alternatives(both, _form_of_integers).systems
+            if systems and not is_empty(systems[0], facts):
                 pending.append((case.xreplace({node: value}), both))
     return found
 
@@ -221,39 +224,6 @@ def _nonnegative_condition(form: Any) -> Any:
         return sympy.Ge(form, 0)
     common = gcd(*map(int, terms.values()))
     return sympy.Ge(sympy.Add(constant // common, *(c / common * term for term, c in terms.items())), 0)
-
-
-def _alternatives(condition: Any) -> list[Rows]:
-    """Return ``condition`` as alternative systems of constraints, one per operand of an "or"; [] if it is false.
-    Conditions on tensor values are left out.
-    """
-    if condition == sympy.false:
-        return []
-    parts = [sympy.Or.make_args(part) for part in sympy.And.make_args(sympy.to_nnf(condition, simplify=False))]
-    if sympy.prod(len(part) for part in parts) > MAX_CASES:
-        return [()]
-    found = []
-    for case in product(*parts):
-        rows: list[Constraint] = []
-        for part in case:
-            for one in sympy.And.make_args(part):
-                rows += _constraints_of_relation(one)
-        found.append(tuple(rows))
-    return list(dict.fromkeys(found))
-
-
-def _constraints_of_relation(condition: Any) -> Rows:
-    """Return a relation between affine integer expressions, such as ``i <= j``, as constraints; () for any other
-    condition, also for ``i != j``.
-    """
-    if condition.has(TensorEntry) or not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
-        return ()
-    if not all(s.is_integer for s in condition.free_symbols):
-        return ()
-    difference, denominator = sympy.fraction(sympy.together(condition.lhs - condition.rhs))
-    if not (denominator.is_Integer and denominator > 0):
-        return ()
-    return tuple(relation_row(condition, row.form) for row in _affine_constraint("eq", difference))
 
 
 class ReadRanges(NamedTuple):

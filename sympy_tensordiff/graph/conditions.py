@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from math import lcm, nan
+from math import nan
 from typing import Any
 
 import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
-from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.decision_trees import (
     Decision,
     Literal,
@@ -29,18 +29,26 @@ from sympy_tensordiff.graph.decision_trees import (
     relations,
     written,
 )
-from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read_functions import Applications, BoundVariables
-from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
-from sympy_tensordiff.integer.extrema import PositivePart
-from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
-from sympy_tensordiff.symbolic.expressions.binders import Binder
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.indirect import data_entries
+from sympy_tensordiff.integer.rows import complement
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.constraints import (
+    EXTREMA,
+    common_denominator,
+    linear_multiple,
+    relation_row,
+)
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
-from sympy_tensordiff.symbolic.index_notation.indices import relation_row
-from sympy_tensordiff.symbolic.whole_tensors.operations import TensorOperation
+from sympy_tensordiff.symbolic.index_notation.index_conditions import (
+    linear_condition,
+    linear_relations,
+    on_indices,
+    values_of,
+)
 
 MAX_EXPANDED_XOR = 4
 """The most conditions of a `Xor` that is expanded, which doubles with each; a longer one is the sign of a product."""
@@ -181,40 +189,31 @@ class ConditionReader(Applications):
         would double every sum that reads them. So are entries of integer data, whose values have no ranges in loops. An
         index is on one side of most bounds.
         """
-        difference = self._linear_form(relation.lhs - relation.rhs, bound_variables)
-        if difference is None:
+        row = relation_row(relation, lambda expr: self._form_of_indices(expr, bound_variables))
+        if row is None:
             return None
-        row = relation_row(relation, difference)
-        if row.kind == "eq":
-            if len(difference.atoms().intersection(bound_variables.values())) > 1 or data_entries([difference]):
-                return (row,), ((Unequal(difference),),)
-            return (row,), ((Constraint("ge", difference - 1),), (Constraint("ge", -difference - 1),))
-        return (row,), ((row.negation(),),)
+        shared = len(row.form.atoms().intersection(bound_variables.values())) > 1
+        if row.kind == "eq" and (shared or data_entries([row.form])):
+            return (row,), ((Unequal(row.form),),)
+        return (row,), tuple(complement([row]))
 
     def _linear_form(self, expr: Any, bound_variables: BoundVariables) -> Affine | None:
         """Return an affine form, with integer coefficients, that has the sign of ``expr``; None if ``expr`` is not
         affine in indices or contains a maximum.
         """
-        form = self._scaled_form(expr, bound_variables)
-        return None if form is None or _has_extremum(form) else form
+        return linear_multiple(expr, lambda multiple: self._form_of_indices(multiple, bound_variables))
 
-    def _scaled_form(self, expr: Any, bound_variables: BoundVariables) -> Affine | None:
-        """Return an affine form with integer coefficients that is a positive multiple of ``expr``: ``2*i - j`` for ``i
-        - j/2``. None if ``expr`` is not affine.
+    def _form_of_indices(self, expr: Any, bound_variables: BoundVariables) -> Affine | None:
+        """Return the affine form of ``expr``, None if it contains values only; raise `IndexExpressionError` if it is
+        not affine.
 
         A symbol that is compared with an index is an integer, too; symbols that are compared with each other are
         values.
         """
-        # A value, which may be deep and shared; SymPy would expand it as a tree, or rewrite the conditions in it.
-        if any(isinstance(node, Binder | TensorOperation) for node in nodes_in([expr])):
-            return None
         symbols = expr.atoms(sympy.Symbol)
         if symbols and not any(s.is_integer or s in bound_variables or s in self.integers for s in symbols):
             return None
-        try:
-            return self.affine(sympy.expand(_common_denominator(expr) * expr), bound_variables)
-        except IndexExpressionError:
-            return None
+        return self.affine(expr, bound_variables)
 
     def _read_condition(self, condition: Any, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of a condition on values, such as ``x[i] > 0``; raise UnsupportedError if it does not combine
@@ -229,7 +228,7 @@ class ConditionReader(Applications):
             node: Node = yield self._read_condition((test & yes) | (~test & no), bound_variables)
             return node
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
-            factor = _common_denominator(condition.lhs - condition.rhs) if on_indices(condition, self.integers) else 1
+            factor = common_denominator(condition.lhs - condition.rhs) if on_indices(condition, self.integers) else 1
             sides = [_scale(factor, side) for side in condition.args] if factor > 1 else condition.args
             left, right = yield self._read_scalars(
                 sides, bound_variables
@@ -251,13 +250,6 @@ class ConditionReader(Applications):
         raise UnsupportedError(f"the condition {condition} of a Piecewise is not a comparison")
 
 
-def _common_denominator(expr: Any) -> int:
-    """Return the least positive integer that makes the coefficients of ``expr`` integers, also inside maxima."""
-    parts = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(expr))]
-    inner = [lcm(*map(_common_denominator, part.args)) if isinstance(part, _EXTREMA) else 1 for _, part in parts]
-    return lcm(*(int(c.q) * n for (c, _), n in zip(parts, inner, strict=True) if c.is_Rational))
-
-
 def _scale(factor: Any, expr: Any) -> Any:
     """Return ``factor*expr`` for a positive number `factor`, with maxima, minima and absolute values multiplied inside:
     ``Max(2*i, 2*j)`` for ``2*Max(i, j)``.
@@ -265,12 +257,9 @@ def _scale(factor: Any, expr: Any) -> Any:
     result = sympy.S.Zero
     for term in sympy.Add.make_args(sympy.expand(factor * expr)):
         c, part = term.as_coeff_Mul()
-        is_extremum = isinstance(part, _EXTREMA) and c.is_Rational
+        is_extremum = isinstance(part, EXTREMA) and c.is_Rational
         result += sympy.sign(c) * part.func(*(_scale(abs(c), arg) for arg in part.args)) if is_extremum else term
     return result
-
-
-_EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _solve_for_extremum(graph: Graph, left: Node, right: Node) -> tuple[Node, Node]:
@@ -333,9 +322,3 @@ _RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {
     sympy.Eq: lambda a, b: ("eq", a, b),
     sympy.Ne: lambda a, b: ("ne", a, b),
 }
-
-
-def _has_extremum(form: Affine) -> bool:
-    """Return whether `form` contains a maximum or minimum; the indices of tensor entries in it are not searched."""
-    inner = [v for v, _ in form.terms if isinstance(v, Compound) and not isinstance(v, IndirectIndex)]
-    return any(isinstance(v, PositivePart) or any(map(_has_extremum, v.forms())) for v in inner)

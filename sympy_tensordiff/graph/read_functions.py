@@ -19,13 +19,13 @@ from sympy.core.function import UndefinedFunction
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.functions import Partial, formula
-from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.graph.interning import Recursion, in_turn
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.symbolic.expressions.partial_derivatives import orders_of
 from sympy_tensordiff.symbolic.expressions.real_values import OF_COMPLEX, refuse_undeclared
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.index_notation.index_conditions import on_indices
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow

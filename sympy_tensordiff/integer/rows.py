@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import gcd
 from typing import TypeAlias, TypeVar
@@ -80,6 +80,19 @@ def shape_rows(index: Iterable[Affine], shape: Iterable[Affine]) -> tuple[Constr
 def ranges(variables: Sequence[Variable], extents: Sequence[Affine]) -> tuple[Constraint, ...]:
     """Return the constraints ``0 <= variable <= extent - 1`` for ``variables`` and their ``extents``."""
     return shape_rows(map(Affine.variable, variables), extents)
+
+
+def complement(rows: Sequence[Constraint]) -> Iterator[Rows]:
+    """Yield disjoint systems of constraints whose union is the complement of the conjunction `rows`.
+
+    >>> i = Affine.variable("i")
+    >>> list(complement([Constraint("ge", i), Constraint("eq", i - 3)]))
+    [(-i - 1 >= 0,), (i >= 0, i - 4 >= 0), (i >= 0, -i + 2 >= 0)]
+    """
+    for position, row in enumerate(rows):
+        above_and_below = (Constraint("ge", row.form - 1), Constraint("ge", -row.form - 1))
+        for opposite in above_and_below if row.kind == "eq" else (row.negation(),):
+            yield (*rows[:position], opposite)
 
 
 def range_rows(form: Affine, lows: Iterable[Affine], highs: Iterable[Affine]) -> list[Constraint]:

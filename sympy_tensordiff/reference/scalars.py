@@ -19,10 +19,10 @@ from sympy.core.function import AppliedUndef
 
 from sympy_tensordiff.errors import ArgumentTypeError, OutOfShapeError, UnsupportedError
 from sympy_tensordiff.functions.table import ELEMENTARY_ERROR, record_of
-from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
 from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use
+from sympy_tensordiff.symbolic.index_notation.index_conditions import on_indices
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import log1mexp, sigmoid, softplus, xlogy
 

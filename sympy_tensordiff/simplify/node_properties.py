@@ -14,7 +14,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.floor_elimination import symbolic_divisors
 from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
-from sympy_tensordiff.integer.rows import Rows, atoms_in, linear, positive_rows, shape_rows
+from sympy_tensordiff.integer.rows import Rows, atoms_in, complement, linear, positive_rows, shape_rows
 from sympy_tensordiff.simplify.sign_analysis import sign_facts
 
 MAX_VISITED_NODES = 32
@@ -293,7 +293,7 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
             found.append((rows, case))
             continue
         if choice.op == "guard":
-            inside, outside = [choice.data], _complement(choice.data)
+            inside, outside = [choice.data], list(complement(choice.data))
             held, elsewhere = choice.args[0], graph.zero
         else:
             inside, outside = _unequal(unequal_forms(choice.args[0]))
@@ -330,17 +330,6 @@ def _unequal(forms: Sequence[Affine]) -> tuple[list[Rows], list[Rows]]:
         sides = (Constraint("ge", -form - 1), Constraint("ge", form - 1))
         inside = [(*rows, side) for rows in inside for side in sides]
     return inside, outside
-
-
-def _complement(rows: Rows) -> list[Rows]:
-    """Return disjoint systems of constraints whose union is the complement of `rows`."""
-    pieces: list[Rows] = []
-    for n, row in enumerate(rows):
-        opposites = (
-            [Constraint("ge", row.form - 1), Constraint("ge", -row.form - 1)] if row.kind == "eq" else [row.negation()]
-        )
-        pieces += [(*rows[:n], opposite) for opposite in opposites]
-    return pieces
 
 
 def unconditional(root: Node) -> set[Node]:

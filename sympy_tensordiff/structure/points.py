@@ -23,9 +23,9 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.nests import Bounds, bounds
-from sympy_tensordiff.integer.rows import range_rows
 from sympy_tensordiff.lazy import numpy as np
-from sympy_tensordiff.symbolic.index_notation.indices import is_data, parse, relation_row, to_affine
+from sympy_tensordiff.symbolic.index_notation.constraints import alternatives
+from sympy_tensordiff.symbolic.index_notation.indices import is_data, parse, to_affine
 from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorEntry, TensorSymbol
 
@@ -92,15 +92,21 @@ def _loop_ranges(
     of sizes and index arrays.
     """
     loop_variables = {binder.index: f"{number:02d}" for number, binder in enumerate(binders)}
-    rows, guards = [], []
+    rows: list[Constraint] = []
+    guards = []
+
+    def form(expr: Any) -> Affine:
+        """Return ``expr`` as an affine form of the loop variables."""
+        return _to_affine_form(expr, loop_variables, environment)
+
     for condition in conditions:
-        row = _affine_constraint(condition, loop_variables, environment)
-        rows += [] if row is None else [row]
-        guards += [condition] if row is None else []
+        found = alternatives(condition, form)
+        is_conjunction = found.exact and len(found.systems) == 1
+        rows += found.systems[0] if is_conjunction else ()
+        guards += [] if is_conjunction else [condition]
     try:
-        for index, low, high in binders:
-            first, last = (_to_affine_form(end, loop_variables, environment) for end in (low, high))
-            rows += range_rows(Affine.variable(loop_variables[index]), [first], [last])
+        for binder in binders:
+            rows += binder.constraints(loop_variables[binder.index], form)
         ranges, rest = bounds(rows, list(loop_variables.values()))
     except (IndexExpressionError, LoopBoundError):
         return [_explicit_range(binder) for binder in binders], conditions
@@ -131,20 +137,6 @@ def _range_from_bounds(level: Bounds, symbols: Mapping[str, Any]) -> RangeFuncti
         return reduce(np.maximum, lows), reduce(np.minimum, highs)
 
     return range_of
-
-
-def _affine_constraint(
-    condition: Any, loop_variables: Mapping[Any, str], environment: Environment
-) -> Constraint | None:
-    """Return ``condition``, a relation between affine integers, as a constraint on the ``loop_variables``; None for any
-    other condition. ``environment`` has the values of sizes.
-    """
-    if not isinstance(condition, Relational) or isinstance(condition, sympy.Ne):
-        return None
-    try:
-        return relation_row(condition, _to_affine_form(condition.lhs - condition.rhs, loop_variables, environment))
-    except IndexExpressionError:
-        return None
 
 
 def _to_affine_form(expr: Any, loop_variables: Mapping[Any, str], environment: Environment) -> Affine:

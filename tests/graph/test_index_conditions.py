@@ -36,11 +36,11 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.graph.decision_trees import CASES_LIMIT
-from sympy_tensordiff.graph.index_conditions import linear_condition
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.symbolic.index_notation.index_conditions import linear_condition
 
 i, j, k, p, q, N, W = td.indices("i j k p q N W")
 x, y = td.TensorSymbol("x", N), td.TensorSymbol("y", N)

@@ -5,7 +5,7 @@ import sympy
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
+from sympy import Abs, Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate, points
@@ -46,6 +46,12 @@ LEAVES = {
     "branch": (table(Piecewise((z[i - 1], i > 0), (0, True)), (i, 5)), "at i = 4"),
     "last branch": (table(Piecewise((0, i < 1), (z[i - 1], True)), (i, 5)), "at i = 4"),
     "second branch": (table(Piecewise((z[0], i <= 2), (z[i], i <= 5), (0, True)), (i, 9)), "at i = [345] "),
+    "all but one": (table(Piecewise((z[i], Ne(i, 1)), (0, True)), (i, 4)), "at i = 3"),
+    "one of two ranges": (table(Piecewise((z[i], (i < 1) | (i > 5)), (0, True)), (i, 7)), "at i = 6"),
+    "neither of two ranges": (table(Piecewise((0, (i < 2) | (i > 3)), (z[i], True)), (i, 4)), "at i = 3"),
+    "last branch behind an equation": (table(Piecewise((0, Eq(i, 3)), (z[i], True)), (i, 5)), "at i = 4"),
+    "half an index": (table(Piecewise((z[i], i / 2 < 2), (0, True)), (i, 4)), "at i = 3"),
+    "band": (table(Piecewise((z[i], Abs(i - 2) <= 1), (0, True)), (i, 4)), "at i = 3"),
     "condition": (table(Piecewise((1, z[i] > 0), (0, True)), (i, 9)), "at i = 8"),
     "beside a condition": (table(Piecewise((1, (i >= 1) & (z[i - 1] > 0)), (0, True)), (i, 5)), "at i = 4"),
     "in one of two": (table(Piecewise((1, (i < 1) | (z[i - 1] > 0)), (0, True)), (i, 5)), "at i = 4"),
@@ -77,6 +83,9 @@ STAYS = {
     "equation": table(Piecewise((z[i - 4], Eq(i, 4)), (0, True)), (i, 9)),
     "behind an equation": table(Piecewise((0, Eq(i, 3)), (z[i], True)), (i, 4)),
     "inequation": table(Piecewise((z[i], Ne(i, 3)), (0, True)), (i, 4)),
+    "one of two ranges": table(Piecewise((z[i], (i < 1) | (i > 5)), (0, True)), (i, 6)),
+    "half an index": table(Piecewise((z[i], i / 2 < 1), (0, True)), (i, 4)),
+    "band": table(Piecewise((z[i], Abs(i) <= 2), (0, True)), (i, 4)),
     "data": table(Piecewise((0, x[i] < 1), (z[i - 1], True)), (i, 5)),
     "delta": table(KroneckerDelta(i, 2) * z[i], (i, 5)),
     "quotient": table(z[floor(i / 2)], (i, 6)),

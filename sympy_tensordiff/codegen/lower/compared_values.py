@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from sympy_tensordiff.codegen.lower.loop_arrays import LoopArray, LoopArrays, complement
+from sympy_tensordiff.codegen.lower.loop_arrays import LoopArray, LoopArrays
 from sympy_tensordiff.codegen.lower.lower import Lowering
 from sympy_tensordiff.codegen.lower.plan import StorageCandidate
 from sympy_tensordiff.codegen.lower.tensors import Definition
@@ -32,7 +32,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.nodes import replace as substituted
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty, is_implied
-from sympy_tensordiff.integer.rows import Rows, rows_connected_to
+from sympy_tensordiff.integer.rows import Rows, complement, rows_connected_to
 from sympy_tensordiff.simplify.node_properties import cases_of
 
 

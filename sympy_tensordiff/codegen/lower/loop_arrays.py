@@ -18,7 +18,7 @@ from sympy_tensordiff.integer.clamps import gist
 from sympy_tensordiff.integer.implication import is_empty, is_implied
 from sympy_tensordiff.integer.indirect import compounds_in, data_entries
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, times
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, complement
 from sympy_tensordiff.simplify.canonical_signs import with_canonical_signs
 from sympy_tensordiff.simplify.facts import unconditional_reads
 
@@ -356,14 +356,6 @@ def _has_zero(rows: Rows, nonzero: Sequence[Affine]) -> bool:
     """
     sides = ((Constraint("ge", form - 1), Constraint("ge", -form - 1)) for form in nonzero)
     return is_empty(rows) or any(is_empty((*rows, above)) and is_empty((*rows, below)) for above, below in sides)
-
-
-def complement(rows: Rows) -> Iterator[Rows]:
-    """Yield disjoint systems of constraints whose union is the complement of `rows`."""
-    for position, row in enumerate(rows):
-        below_and_above = (Constraint("ge", row.form - 1), Constraint("ge", -row.form - 1))
-        for opposite in below_and_above if row.kind == "eq" else (row.negation(),):
-            yield (*rows[:position], opposite)
 
 
 def _ends(rows: Rows, axis: int) -> list[Affine]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Not, Or, Piecewise, S
+from sympy import ITE, And, Expr, KroneckerDelta, Mul, Not, Or, Piecewise, S
 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient
@@ -24,8 +24,9 @@ from sympy_tensordiff.integer.rows import linear, shape_rows
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.values import find_point, least_slack_point
 from sympy_tensordiff.symbolic.expressions.base import TensorNode
+from sympy_tensordiff.symbolic.index_notation.constraints import Alternatives, alternatives, branch_alternatives
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.index_notation.indices import data_of, is_data, relation_row, to_affine
+from sympy_tensordiff.symbolic.index_notation.indices import data_of, is_data, to_affine
 from sympy_tensordiff.symbolic.index_notation.limits import IndexRange
 
 
@@ -53,11 +54,6 @@ class ReadContext(NamedTuple):
         known = all(isinstance(part, Quotient | PositivePart) for part in definitions(form.compounds()))
         return form if known else None
 
-    def affine_forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
-        """Return the affine forms of all ``expressions``, or None if one has none."""
-        forms = [self.affine_form(expr) for expr in expressions]
-        return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
-
     def inside_range(self, limit: IndexRange, *, of_axis: bool) -> ReadContext | None:
         """Return the context for reads inside of a sum or tensor axis with the range ``limit``. If an end of the range
         is not affine, return None for a sum; for an axis (``of_axis``), a context without a variable for the index.
@@ -75,9 +71,12 @@ class ReadContext(NamedTuple):
         variables[limit.index] = number
         return ReadContext(variables, (*self.names, limit.index), (*self.rows, *rows))
 
-    def with_conditions(self, rows: Sequence[Constraint]) -> ReadContext:
-        """Return this context with the constraints ``rows`` added."""
-        return self._replace(rows=(*self.rows, *rows)) if rows else self
+    def inside(self, condition: Alternatives) -> list[ReadContext]:
+        """Return a context for each of the alternatives of ``condition``: this one with their constraints added. [] if
+        the condition is not known exactly.
+        """
+        systems = condition.systems if condition.exact else ()
+        return [self._replace(rows=(*self.rows, *rows)) if rows else self for rows in systems]
 
     def violation(self, inside: Constraint) -> dict[int, int] | None:
         """Return values of the variables for which the constraint ``inside`` fails, as an example for the error
@@ -129,37 +128,15 @@ def _check_node(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext 
         for limit in node.ranges():
             inner = inner.inside_range(limit, of_axis=isinstance(node, TensorExpr)) if inner is not None else None
         return [(node.body, inner)]
-    if isinstance(node, Piecewise):
-        return _parts_of_branches(node.args, context)
-    if isinstance(node, ITE):
-        condition, value, otherwise = node.args
-        return _parts_of_branches([(value, condition), (otherwise, S.true)], context)
+    if isinstance(node, Piecewise | ITE):
+        branches = node.args if isinstance(node, Piecewise) else [(node.args[1], node.args[0]), (node.args[2], S.true)]
+        found = branch_alternatives(branches, context.affine_form)
+        return [(part, inner) for part, condition in found for inner in context.inside(condition)]
     if isinstance(node, And | Or):
         return _parts_of_connective(node, context)
     if isinstance(node, Mul) and any(isinstance(factor, KroneckerDelta) for factor in node.args):
         return []
     return [(arg, context) for arg in node.args]
-
-
-def _parts_of_branches(
-    pairs: Sequence[tuple[Any, Any]], context: ReadContext | None
-) -> list[tuple[Any, ReadContext | None]]:
-    """Return pairs ``(part, context)`` for the values and conditions in ``pairs``, the (value, condition) branches of a
-    `Piecewise`. Each part gets the ``context`` with the constraints under which it is evaluated.
-
-    The list ends early at a condition that, or whose negation, cannot be written as constraints.
-    """
-    parts: list[tuple[Any, ReadContext | None]] = []
-    for value, condition in pairs:
-        if context is None:
-            break
-        parts.append((condition, context))
-        rows = _condition_rows(condition, context)
-        if rows is None:
-            break
-        parts.append((value, context.with_conditions(rows)))
-        context = context.with_conditions([rows[0].negation()]) if len(rows) == 1 and rows[0].kind == "ge" else None
-    return parts
 
 
 def _parts_of_connective(node: Any, context: ReadContext) -> list[tuple[Any, ReadContext | None]]:
@@ -171,26 +148,9 @@ def _parts_of_connective(node: Any, context: ReadContext) -> list[tuple[Any, Rea
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
         return []
-    asked = [part if isinstance(node, And) else Not(part) for part in node.args if part not in reading]
-    rows = [_condition_rows(part, context) for part in asked]
-    if any(part is None for part in rows):
-        return []
-    return [(part, context.with_conditions([row for part in rows for row in part or ()])) for part in reading]
-
-
-def _condition_rows(condition: Any, context: ReadContext) -> list[Constraint] | None:
-    """Return constraints equivalent to the SymPy ``condition``, if it is an inequality or equation of affine forms or
-    an `And` of several; None for any other condition.
-    """
-    if condition == S.true:
-        return []
-    if isinstance(condition, And):
-        parts = [_condition_rows(part, context) for part in condition.args]
-        return None if any(part is None for part in parts) else [row for part in parts for row in part or ()]
-    if not isinstance(condition, (Ge, Gt, Le, Lt, Eq)):
-        return None
-    sides = context.affine_forms(condition.args)
-    return None if sides is None else [relation_row(condition, sides[0] - sides[1])]
+    asked = And(*(part if isinstance(node, And) else Not(part) for part in node.args if part not in reading))
+    found = context.inside(alternatives(asked, context.affine_form))
+    return [(part, inner) for part in reading for inner in found]
 
 
 def _check_read(entry: TensorEntry, context: ReadContext) -> None:

@@ -14,10 +14,10 @@ from math import lcm, prod
 from typing import Any
 
 import sympy
-from sympy import Abs, Add, Eq, Expr, Idx, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor
+from sympy import Abs, Add, Expr, Idx, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor
 
 from sympy_tensordiff.errors import IndexExpressionError
-from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
+from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.extrema import maximum_of, minimum_of
 from sympy_tensordiff.integer.indirect import IndirectIndex
 from sympy_tensordiff.integer.products import divide_with_rest, quotient_by, times
@@ -75,20 +75,6 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     if not atoms:
         return form
     return form.substitute(renaming_map(range(len(atoms)), [variable(atom) for atom in atoms]))
-
-
-def relation_row(relation: Any, difference: Affine) -> Constraint:
-    """Convert ``relation``, an equation or inequality of integers such as ``i < j``, to a constraint. ``difference`` is
-    its left side minus its right side as an affine form.
-
-    >>> i = indices("i")
-    >>> relation_row(i < 3, to_affine(i - 3, str))
-    -i + 2 >= 0
-    """
-    if isinstance(relation, Eq):
-        return Constraint("eq", difference)
-    form = difference if relation.gts is relation.lhs else -difference
-    return Constraint("ge", form - 1 if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan) else form)
 
 
 def is_data(expr: Any) -> bool:

@@ -178,7 +178,7 @@ def _rewrite_relation(relation: Any, is_linear: Test) -> Any:
     return None
 
 
-class _HeldRounding(sympy.Function):  # type: ignore[misc]
+class _HeldRounding(sympy.Function):
     """A placeholder for a floor, ceiling or Mod, so that SymPy does not evaluate it: ``_HeldRounding(Mod, a, b)`` for
     ``Mod(a, b)``. The first argument is a symbol with the name of the function.
 
