@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from math import nan
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.scans import ScanData, step_constants
 from sympy_tensordiff.integer.affine import Affine, Compound, Constraint
 from sympy_tensordiff.integer.indirect import with_ranges
 from sympy_tensordiff.integer.products import IndexProduct, SymbolicQuotient
-from sympy_tensordiff.integer.rows import atoms_in, range_rows
+from sympy_tensordiff.integer.rows import atoms_in, unit_bounds_of
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.conversion.lift import NATIVE, lift, lift_native, properties_of
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
@@ -359,11 +359,11 @@ class Reader(ConditionReader):
         for limit in expr.ranges():
             # Outermost first: the bounds see the variables around them.
             v = self.bind(limit.index)
-            lows = [self.affine(bound, bound_variables) for bound in limit.lows]
-            highs = [self.affine(bound, bound_variables) for bound in limit.highs]
-            rows += range_rows(Affine.variable(v), lows, highs)
+            own = limit.constraints(v, partial(self.affine, bound_variables=bound_variables))
+            lows, highs = unit_bounds_of(v, own)
             if lows == [Affine()] and len(highs) == 1 and highs[0].atoms().isdisjoint(bound_variables.values()):
                 self.ranges[v] = highs[0] + 1
+            rows += own
             variables.append(v)
             bound_variables = {**bound_variables, limit.index: v}
         self.limits |= atoms_in(rows)

@@ -24,7 +24,7 @@ from sympy_tensordiff.graph.write_forms import BoundSymbols
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex
-from sympy_tensordiff.integer.rows import atoms_in, range_rows
+from sympy_tensordiff.integer.rows import atoms_in
 from sympy_tensordiff.symbolic.conversion.lift import lift
 from sympy_tensordiff.symbolic.expressions.hooks import rewritten
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters
@@ -159,8 +159,8 @@ class _Native(ExpressionWriter):
         ):
             result.append((index, low, self.not_below_empty(low, high, enclosing)))
             self.groups[v] = group
-            limit = IndexRange(index, low, high)
-            self.rows[v] = range_rows(self.affine(index), map(self.affine, limit.lows), map(self.affine, limit.highs))
+            (own,) = self.affine(index).variables()
+            self.rows[v] = IndexRange(index, low, high).constraints(own, self.affine)
             enclosing += self.rows[v]
         return result
 

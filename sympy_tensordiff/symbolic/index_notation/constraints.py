@@ -108,14 +108,12 @@ def relation_row(relation: Any, form: AffineForm) -> Constraint | None:
     >>> relation_row(i/2 < j, lambda expr: to_affine(expr, str))
     -i + 2*j - 1 >= 0
     """
-    difference = linear_multiple(relation.lhs - relation.rhs, form)
+    is_equation = isinstance(relation, Eq)
+    difference = linear_multiple(relation.lhs - relation.rhs if is_equation else relation.gts - relation.lts, form)
     if difference is None:
         return None
-    if isinstance(relation, Eq):
-        return Constraint("eq", difference)
-    difference = difference if relation.gts is relation.lhs else -difference
     is_strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
-    return Constraint("ge", difference - 1 if is_strict else difference)
+    return Constraint("eq" if is_equation else "ge", difference - int(is_strict))
 
 
 def linear_multiple(expr: Any, form: AffineForm) -> Affine | None:
