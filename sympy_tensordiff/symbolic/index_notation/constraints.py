@@ -55,7 +55,7 @@ def alternatives(condition: Any, form: AffineForm, *, split_unequal: bool = True
     >>> from sympy_tensordiff.symbolic.index_notation.indices import indices, to_affine
     >>> i, j = indices("i j")
     >>> alternatives((i < j) & Ne(i, 2), lambda expr: to_affine(expr, str))
-    Alternatives(systems=((i - 3 >= 0, -i + j - 1 >= 0), (-i + 1 >= 0, -i + j - 1 >= 0)), exact=True)
+    Alternatives(systems=((-i + j - 1 >= 0, i - 3 >= 0), (-i + j - 1 >= 0, -i + 1 >= 0)), exact=True)
     """
     linear = linear_condition(condition, lambda expr: linear_multiple(expr, form) is not None)
     return _convert(sympy.to_nnf(linear, simplify=False), form, split_unequal)
