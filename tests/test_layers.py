@@ -300,4 +300,4 @@ def test_one_convolution_stays_in_few_files() -> None:
     finally:
         sys.setprofile(before)
     assert len(files) <= 44, sorted(files)  # one of them explains calls that do not fit
-    assert len(packages) <= 430
+    assert len(packages) <= 525  # 95 of them check the reads of the sum when it is built

@@ -16,6 +16,7 @@ from sympy_tensordiff.derivative.through_scans import over_unit_tensors, pullbac
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_native import to_einsum, to_native
 from sympy_tensordiff.graph.write import write_all
+from sympy_tensordiff.simplify.accesses import read_out_of_bounds
 from sympy_tensordiff.symbolic.conversion.lift import as_operand
 from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
@@ -349,6 +350,7 @@ def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
 
 
 hooks.jacobian.register(_derivative)
+hooks.read_out_of_bounds.register(read_out_of_bounds)
 
 
 def _entry_derivative(expr: Any, variable: Any) -> Any:

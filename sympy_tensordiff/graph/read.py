@@ -25,11 +25,12 @@ from sympy_tensordiff.integer.rows import atoms_in, unit_bounds_of
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.conversion.lift import NATIVE, lift, lift_native, properties_of
 from sympy_tensordiff.symbolic.expressions.base import TensorNode as Base
+from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use, may_be_real
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import refuse_as_scalar
 from sympy_tensordiff.symbolic.expressions.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.expressions.real_values import way_out
-from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in
+from sympy_tensordiff.symbolic.expressions.traversal import Below, arguments, free_symbols_in
 from sympy_tensordiff.symbolic.index_notation.indices import data_of, to_affine
 from sympy_tensordiff.symbolic.index_notation.sums import (
     IndexedMax,
@@ -40,7 +41,7 @@ from sympy_tensordiff.symbolic.index_notation.sums import (
 )
 from sympy_tensordiff.symbolic.index_notation.tensors import NamedTensor, TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.recurrences.scans import Scan
-from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
+from sympy_tensordiff.symbolic.whole_tensors.operations import TensorOperation, shape_of
 
 
 class Reader(ConditionReader):
@@ -48,13 +49,21 @@ class Reader(ConditionReader):
 
     With ``names``, a named expression becomes a tensor variable; otherwise its definition is read. ``scans`` says what
     becomes of a scan: a tensor variable for "leaf", an operation on its operands for "node"; else it is refused.
-    With ``products``, a LeviCivita becomes the product that it is, and not a call.
+    With ``products``, a LeviCivita becomes the product that it is, and not a call. With ``closed_leaves``, a sum or a
+    tensor inside of a sum or comprehension is a tensor variable if it contains none of the bound indices.
     """
 
     def __init__(
-        self, graph: Graph, *, names: bool = False, scans: Literal["leaf", "node", ""] = "", products: bool = False
+        self,
+        graph: Graph,
+        *,
+        names: bool = False,
+        scans: Literal["leaf", "node", ""] = "",
+        products: bool = False,
+        closed_leaves: bool = False,
     ) -> None:
         self.graph = graph
+        self._closed_leaves = closed_leaves
         self._products = products
         self._names = names
         self._scans = scans
@@ -94,7 +103,8 @@ class Reader(ConditionReader):
         """
         new = [part for part in exprs if isinstance(part, sympy.Basic) and part not in self._used]
         self._used.update(new)
-        for symbol in integers_by_use(new) if new else ():
+        below = _open_parts(new) if self._closed_leaves else arguments
+        for symbol in integers_by_use(new, below) if new else ():
             if symbol.name in self.scalars:
                 raise self._mixed_use_error(symbol)
             self.integers.add(symbol)
@@ -175,15 +185,15 @@ class Reader(ConditionReader):
         self._leaves[symbol] = node
         return node
 
-    def scan_leaf(self, scan: Scan) -> Node:
-        """Return the node of a tensor variable that stands for the result of a scan (a loop over time) in the graph;
-        the same one at each call.
+    def scan_leaf(self, expr: Any) -> Node:
+        """Return the node of a tensor variable that stands for the result of a scan (a loop over time), or for another
+        sum or tensor, in the graph; the same one at each call.
         """
-        if scan not in self._leaves:
+        if expr not in self._leaves:
             name = f"scan {len(self.tensors)}"
-            self.tensors[name] = scan
-            self._leaves[scan] = self.graph.tensor(name, tuple([self.affine(extent) for extent in scan.shape]))
-        return self._leaves[scan]
+            self.tensors[name] = expr
+            self._leaves[expr] = self.graph.tensor(name, tuple(map(self.affine, getattr(expr, "shape", ()))))
+        return self._leaves[expr]
 
     def _read_scan(self, expr: Scan, bound_variables: BoundVariables) -> Recursion[Node]:
         """Return the node of the scan ``expr``, a loop over time, or a variable for its result if the reader treats
@@ -248,6 +258,10 @@ class Reader(ConditionReader):
         known = self._done.get(expr)
         if known is not None and all(self.variable(self.symbols[v], bound_variables) == v for v in known.free):
             return known
+        is_part = self._closed_leaves and bound_variables and isinstance(expr, Binder | TensorOperation | NamedTensor)
+        if is_part and bound_variables.keys().isdisjoint(expr.free_symbols):
+            leaf = self.scan_leaf(expr)
+            return leaf if leaf.shape else self.graph.read(leaf, ())
         kind: Any = type(expr)
         method = _read_method(kind)
         if method is not None:
@@ -412,6 +426,14 @@ class Reader(ConditionReader):
             )
             return cases
         return self.graph.guard([row], self.graph.one)
+
+
+def _open_parts(exprs: Iterable[Any]) -> Below:
+    """Return a function that returns the arguments of a node in `exprs`, or () for a sum or comprehension that contains
+    none of the indices that `exprs` bind themselves.
+    """
+    bound = {symbol for expr in exprs if isinstance(expr, Binder) for symbol in expr.variables}
+    return lambda node: () if isinstance(node, Binder) and bound.isdisjoint(node.free_symbols) else node.args
 
 
 def _is_known_function(function: Any) -> bool:

@@ -1,8 +1,10 @@
 """The accesses of an expression: its reads that are not proven to lie inside of their shapes, with the conditions
 around.
 
-The one walk over reads: of the check of written reads, of the reads that a result may repeat, and of the checks of a
+The one walk over reads: of the checks of written reads, of the reads that a result may repeat, and of the checks of a
 call.
+
+A new sum or comprehension over numbers is refused if a read leaves its shape at some indices (`read_out_of_bounds`).
 
 The check of an input (`check_reads`) refuses a read that leaves its shape for every size, whatever is asked about it:
 kernels refuse a call in which a read leaves its shape, so such an input has no value at all, and a derivative of it
@@ -17,18 +19,27 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sympy_tensordiff.errors import OutOfShapeError
+from sympy_tensordiff.errors import OutOfShapeError, TensorDiffError
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.graph.write_forms import Forms
-from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.integer.extrema import cases
+from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient
+from sympy_tensordiff.integer.extrema import PositivePart, cases
 from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.implication import is_empty, is_implied, without_implied
 from sympy_tensordiff.integer.indirect import data_entries, innermost_first, partition_data
-from sympy_tensordiff.integer.rows import Rows, atoms_in, bounds_a_loop, shape_rows, substitute_all, unit_bounds_of
-from sympy_tensordiff.integer.values import at_least_slack, least_slack_point
+from sympy_tensordiff.integer.rows import (
+    Rows,
+    atoms_in,
+    bounds_a_loop,
+    renaming_map,
+    shape_rows,
+    substitute_all,
+    unit_bounds_of,
+)
+from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.integer.values import at_least_slack, find_point, least_slack_point
 from sympy_tensordiff.simplify.facts import positive_sizes
 
 MOST_CONDITIONS = 64
@@ -101,13 +112,14 @@ class Accesses:
     """A walk over expressions that yields the reads not proven to lie inside of the shapes of their tensors.
 
     `facts` are the constraints on sizes and free indices. With `conditional`, reads below guards and in branches of
-    selects are visited, too.
+    selects are visited, too; with `all_entries`, those for all entries of a comprehension of which one is read.
     """
 
-    def __init__(self, graph: Graph, facts: Rows, *, conditional: bool = True) -> None:
+    def __init__(self, graph: Graph, facts: Rows, *, conditional: bool = True, all_entries: bool = False) -> None:
         self.graph = graph
         self.facts = facts
         self.conditional = conditional
+        self.all_entries = all_entries
         self.safe: set[Node] = set()
         """Binders in which all reads are inside, whatever is around them."""
 
@@ -194,7 +206,9 @@ class Accesses:
         Nothing is yielded for a comprehension in `safe`.
         """
         (table,) = read.args
-        if table.op != "comprehension":
+        if self.all_entries:
+            yield table, around
+        elif table.op != "comprehension":
             yield from ((arg, around) for arg in table.args)
         elif table not in self.safe:
             variables, rows, body = self.graph.open(table)
@@ -282,6 +296,65 @@ def check_expression(expr: Any) -> None:
     reader = Reader(Graph(), scans="leaf")
     node = reader.read(expr)
     check_reads(reader, [node], positive_sizes(reader.graph, [node, *reader.leaves()]))
+
+
+class ReadOutOfBounds(NamedTuple):
+    """A read out of bounds: the tensor (None for one that depends on indices), its index forms and its shape, with
+    names as variables, the axis, and values of the indices in the index along this axis, by name.
+    """
+
+    tensor: Any
+    forms: tuple[Affine, ...]
+    shape: tuple[Affine, ...]
+    axis: int
+    point: dict[str, int]
+
+
+def read_out_of_bounds(expr: Any) -> ReadOutOfBounds | None:
+    """Return a read in the SymPy ``expr`` that is out of bounds for some indices in ranges of numbers; None without
+    one, or if the graph cannot express ``expr``. Reads behind conditions on values are not checked, nor those in parts
+    of ``expr`` that contain none of its indices, which have been checked when they were built.
+    """
+    reader = Reader(Graph(), scans="leaf", closed_leaves=True)
+    try:
+        node = reader.read(expr)
+    except TensorDiffError:
+        return None
+    for (tensor, forms, around), axis, inside in Accesses(reader.graph, (), all_entries=True).unproven([node]):
+        point = _point_outside(around, forms[axis], inside)
+        if point is not None:
+            names = {v: reader.graph.names[v] for v in atoms_in((*forms, *tensor.shape))}
+            renaming = renaming_map(names, names.values())
+            at = {names[v]: point[v] for v in around.variables if v in forms[axis].atoms()}
+            named, shape = substitute_all(forms, renaming), substitute_all(tensor.shape, renaming)
+            symbol = reader.tensors[tensor.data[0]] if tensor.op == "tensor" else None
+            return ReadOutOfBounds(symbol, named, shape, axis, at)
+    return None
+
+
+def _point_outside(around: AccessContext, index: Affine, inside: Constraint) -> dict[int, int] | None:
+    """Return values of the indices for which a read at `index` in the context `around` is evaluated and violates the
+    bound `inside`, preferably at the ends of ranges. None if there are none, or if this depends on more than indices in
+    ranges of numbers.
+
+    A comprehension has entries whatever its extents are, a sum over a range that depends on a size may be empty.
+    """
+    bound, rows_of_loops = {*around.variables}, [(row, loops) for loops in around.loops for row in loops.rows]
+    axes = {v for loops in around.loops if loops.kind == "comprehension" for v in loops.variables}
+    sized = {v for row, _ in rows_of_loops if not row.form.atoms() <= bound for v in axes & row.form.atoms()}
+    rows = tuple([row for row, loops in rows_of_loops if sized.isdisjoint({*loops.variables} & row.form.atoms())])
+    rows += (*around.conditions, *around.tested_together)
+    forms = [index, *(row.form for row in (*rows, inside))]
+    compounds = definitions([v for form in forms for v in form.compounds()])
+    if around.choices or not atoms_in(forms) <= bound - sized:
+        return None
+    if not all(isinstance(compound, Quotient | PositivePart) for compound in compounds):
+        return None
+    variables = [v for v in around.variables if v not in sized]
+    least = least_slack_point(inside, variables[::-1], rows)
+    ends = [Constraint("eq", Affine({v: 1}) - end) for v, end in least.items()]
+    rows += (inside.negation(),)
+    return find_point([*rows, *ends], variables) or find_point(rows, variables)
 
 
 class _Check:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Abs, Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
+import sympy_tensordiff as td
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate, points
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol
@@ -52,6 +53,9 @@ LEAVES = {
     "last branch behind an equation": (table(Piecewise((0, Eq(i, 3)), (z[i], True)), (i, 5)), "at i = 4"),
     "half an index": (table(Piecewise((z[i], i / 2 < 2), (0, True)), (i, 4)), "at i = 3"),
     "band": (table(Piecewise((z[i], Abs(i - 2) <= 1), (0, True)), (i, 4)), "at i = 3"),
+    "delta": (total(KroneckerDelta(i, k) * z[i], (i, 0, 4), (k, 2, 3)), "at i = 3"),
+    "as the user wrote it": (table(z[floor((i + 1) / 2)], (i, 6)), r"z\[floor\(\(i \+ 1\)/2\)\] .* at i = 5"),
+    "named": (table(td.name(table(w[i], (i, 5))(), "N")[j], (j, 7)), r"^N\[j\] leaves the shape \(5,\): at j = 6 "),
     "condition": (table(Piecewise((1, z[i] > 0), (0, True)), (i, 9)), "at i = 8"),
     "beside a condition": (table(Piecewise((1, (i >= 1) & (z[i - 1] > 0)), (0, True)), (i, 5)), "at i = 4"),
     "in one of two": (table(Piecewise((1, (i < 1) | (z[i - 1] > 0)), (0, True)), (i, 5)), "at i = 4"),
@@ -83,6 +87,9 @@ STAYS = {
     "equation": table(Piecewise((z[i - 4], Eq(i, 4)), (0, True)), (i, 9)),
     "behind an equation": table(Piecewise((0, Eq(i, 3)), (z[i], True)), (i, 4)),
     "inequation": table(Piecewise((z[i], Ne(i, 3)), (0, True)), (i, 4)),
+    "behind a symbolic size": table(x[n + i], (i, 3)),
+    "unknown function": table(sympy.Function("f")(z[i]), (i, 3)),
+    "beyond the graph": table(sympy.Derivative(z[i] ** 2, z[i], evaluate=False) * w[i], (i, 3)),
     "one of two ranges": table(Piecewise((z[i], (i < 1) | (i > 5)), (0, True)), (i, 6)),
     "half an index": table(Piecewise((z[i], i / 2 < 1), (0, True)), (i, 4)),
     "band": table(Piecewise((z[i], Abs(i) <= 2), (0, True)), (i, 4)),

@@ -46,6 +46,9 @@ lifted = Hook(lambda value: value)
 operand = Hook(lambda value, description: value, "sympy_tensordiff.symbolic.conversion.lift")
 """Convert an argument of a public function to these classes; errors call it by the given description."""
 
+read_out_of_bounds = Hook(lambda expr: None, _DERIVATIVES)
+"""Return a read in an expression that is out of bounds for some indices in ranges of numbers; None without one."""
+
 simplified = Hook(lambda expr: expr, "sympy_tensordiff.derivative.native")
 """Contract Kronecker deltas under a binder, for `sympy.simplify`."""
 

@@ -17,7 +17,7 @@ from sympy.matrices.expressions.matexpr import MatrixElement, MatrixSymbol
 from sympy.matrices.expressions.special import Identity, OneMatrix, ZeroMatrix
 from sympy.tensor.array.expressions.array_expressions import ArrayElement, ArraySymbol
 
-from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import Below, arguments, nodes_in
 
 
 def may_be_real(symbol: Any) -> bool:
@@ -37,9 +37,9 @@ def may_be_integer(symbol: Any) -> bool:
     return symbol.kind is NumberKind and may_be_real(symbol)
 
 
-def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
+def integers_by_use(exprs: Iterable[sympy.Basic], below: Below = arguments) -> set[Any]:
     """Return the symbols in `exprs` that are not declared integers but are used as an index, bound or extent, and so
-    must be integers.
+    must be integers. ``below(node)`` returns the arguments of a node that are visited.
 
     >>> from sympy import symbols
     >>> from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
@@ -48,7 +48,7 @@ def integers_by_use(exprs: Iterable[sympy.Basic]) -> set[Any]:
     >>> sorted(integers_by_use([a*IndexedSum(TensorSymbol("x", n)[i], (i, 0, n - 1))]), key=str)
     [i, n]
     """
-    nodes = nodes_in(exprs)
+    nodes = nodes_in(exprs, below)
     undeclared = {node for node in nodes if isinstance(node, Symbol) and not node.is_integer and may_be_integer(node)}
     found: set[Any] = set()
     for node in nodes if undeclared else ():

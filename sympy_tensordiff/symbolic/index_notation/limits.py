@@ -7,17 +7,25 @@ from typing import Any, NamedTuple
 
 from sympy import Add, Expr, Idx, Max, Min, S, Symbol, Tuple
 
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexExpressionError,
+    OutOfShapeError,
+    ShapeError,
+    UnsupportedError,
+)
 from sympy_tensordiff.integer.affine import Affine, Constraint, Variable
 from sympy_tensordiff.integer.extrema import positive_parts_in
 from sympy_tensordiff.integer.indirect import data_entries
 from sympy_tensordiff.integer.rows import linear, range_rows
+from sympy_tensordiff.symbolic.expressions import hooks
 from sympy_tensordiff.symbolic.expressions.arguments import as_expr
 from sympy_tensordiff.symbolic.expressions.integer_symbols import is_integer_in, may_be_integer
 from sympy_tensordiff.symbolic.expressions.misplaced_tensors import index_letters, is_whole, refuse_as_scalar
 from sympy_tensordiff.symbolic.expressions.real_values import refuse_imaginary
 from sympy_tensordiff.symbolic.expressions.traversal import free_symbols_in, native_parts, nodes_in
-from sympy_tensordiff.symbolic.index_notation.indices import as_index, parse
+from sympy_tensordiff.symbolic.index_notation.indices import as_index, parse, to_affine
 
 
 class IndexRange(NamedTuple):
@@ -227,6 +235,29 @@ def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
                 "declared an integer, the other one is not; use the same object in both places, e.g. "
                 f"td.indices({symbol.name!r})"
             )
+
+
+def check_reads(binder: Any) -> None:
+    """Raise `OutOfShapeError` if a read in ``binder``, a new sum or comprehension, is out of bounds for some values of
+    the indices in ranges of numbers. Reads behind conditions on values are not checked.
+    """
+    if all(limit.low.free_symbols or limit.high.free_symbols for limit in binder.ranges()):
+        return  # ranges of sizes: derivatives and kernels check them
+    found = hooks.read_out_of_bounds(binder)
+    if found is None:
+        return
+    tensor, forms, shape, axis, point = found
+    texts = [*map(str, forms)]
+    read, indices = f"{tensor or 'a table'}[{', '.join(texts)}]", forms
+    for node in nodes_in([binder]):
+        is_entry = getattr(node, "is_tensor_entry", False) and tensor in (None, node.tensor)
+        if is_entry and [str(to_affine(index, str)) for index in node.indices] == texts:
+            read, indices = node, node.indices  # as the user wrote it
+    where = ", ".join(f"{name} = {value}" for name, value in point.items())
+    raise OutOfShapeError(
+        f"{read} leaves the shape {shape}: at {where} its index {indices[axis]} of axis {axis} is "
+        f"{forms[axis].evaluate(point)}, outside of 0 … {shape[axis] - 1}; fix the range, the index or the shape"
+    )
 
 
 def _is_mistaken(symbol: Any, body: Expr, indices: list[Any]) -> bool:

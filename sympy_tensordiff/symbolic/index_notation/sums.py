@@ -12,11 +12,11 @@ from sympy_tensordiff.symbolic.expressions.base import RealScalar, argument
 from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.replacement import IndexRenaming
 from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
-from sympy_tensordiff.symbolic.index_notation.bounds_check import check_reads
 from sympy_tensordiff.symbolic.index_notation.entries import TensorExpr
 from sympy_tensordiff.symbolic.index_notation.limits import (
     IndexRange,
     check_names,
+    check_reads,
     check_scopes,
     checked_body,
     checked_range,
@@ -55,7 +55,7 @@ class IndexedReduction(Binder, RealScalar):
         check_names(body, ranges, owner)
         check_scopes(ranges, owner)
         result = cls._unchecked(body, *ranges)
-        check_reads(body, result.ranges(), of_axes=False)
+        check_reads(result)
         return result
 
     def ranges(self) -> tuple[IndexRange, ...]:

@@ -19,13 +19,13 @@ from sympy_tensordiff.symbolic.expressions.binders import Binder
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.expressions.replacement import Replacement, Substitution
 from sympy_tensordiff.symbolic.expressions.traversal import BoundIndices, Recursion, Rewriting, Rules, named_in
-from sympy_tensordiff.symbolic.index_notation.bounds_check import check_reads
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.index_notation.indices import is_data
 from sympy_tensordiff.symbolic.index_notation.limits import (
     IndexRange,
     check_axes,
     check_names,
+    check_reads,
     checked_axis,
     checked_body,
     checked_extent,
@@ -280,7 +280,7 @@ class TensorComprehension(TensorExpr, Binder):
         check_names(body, axes, owner)
         check_axes(axes, owner)
         result = cls._unchecked(body, *axes)
-        check_reads(body, result.ranges(), of_axes=True)
+        check_reads(result)
         return result
 
     def ranges(self) -> tuple[IndexRange, ...]:
