@@ -241,7 +241,10 @@ class ProductsOfSums:
         part = self.product(inner, [factor for factor in factors if factor not in free], known)
         if self.graph.split_coefficient(part)[1] is not base:
             return None
-        return self.sum(outer, self.graph.guard(rows, self.graph.mul([*free, part])), facts)
+        left = self.graph.mul([*free, part])
+        if rows:
+            return self.sum(outer, self.graph.guard(rows, left), facts)
+        return self.product(outer, self.graph.factors(left), facts)
 
     def sum(self, limits: Limits, body: Node, facts: Rows) -> Node:
         """Return the sum of `body` over the loop bounds `limits`; if `body` is itself a sum, both become one sum."""

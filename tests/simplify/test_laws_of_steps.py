@@ -25,6 +25,7 @@ from sympy_tensordiff.simplify import (
     sums_over_equal_ranges,
     symmetry,
 )
+from sympy_tensordiff.simplify.deltas import has_usable_guard
 from sympy_tensordiff.simplify.factoring import _replace_uses
 from sympy_tensordiff.simplify.removable import MAX_FUNCTIONS, ArithmeticSubexpressions, regular_at_zero
 
@@ -155,6 +156,21 @@ def test_reads_of_stored_arrays_are_replaced_by_their_formulas():
         assert found[formula] is reader.read(wanted)
 
 
+def test_a_quotient_that_several_products_share_is_a_factor_of_each():
+    """``exp(x[i])/s`` has a name where two products have it, with any other factors; one product has none."""
+    total = td.IndexedSum(sympy.exp(x[k]), (k, 0, n - 1))
+    first, second = (
+        td.IndexedSum(function(one[i]) * sympy.exp(x[i]) / total * one[i], over_i)
+        for function, one in ((sympy.cos, y), (sympy.sin, z))
+    )
+    ((name, part),), reduced = td.cse([first, second])
+    assert part == td.TensorComprehension(sympy.exp(x[i]) / total, (i, n))
+    assert reduced == [
+        td.IndexedSum(name[i] * function(one[i]) * one[i], over_i) for function, one in ((sympy.cos, y), (sympy.sin, z))
+    ]
+    assert td.cse([first])[0] == []
+
+
 def test_choices_that_divide_by_a_norm():
     """``x/norm(x)`` where the norm is not 0: another relation, another number, and an even power are no such choice."""
     graph = Graph()
@@ -224,3 +240,46 @@ def test_products_fall_apart_into_groups_that_share_labels():
     assert len(whole.args) == 4 and set(found.args) == {first, second}
     (single,) = symmetry.with_outer_factors(graph, [first])
     assert single is first
+
+
+def test_a_product_is_cancelled_by_the_sum_that_divides_it():
+    """Also where the divisors of two indices are factors of one sum, whose order has another index between them."""
+    over_j = (j, 0, n - 1)
+    one, other = (td.IndexedSum(sympy.exp(C[index, j]), over_j) for index in (i, k))
+    for divisor, left in ((one * other, 1 / other), (one**2 * other, 1 / (one * other))):
+        total = td.IndexedSum(sympy.exp(C[i, j]) / divisor, (i, 0, n - 2), (k, 0, n - 1), over_j)
+        assert td.simplify_deltas(total) == td.simplify_deltas(td.IndexedSum(left, (i, 0, n - 2), (k, 0, n - 1)))
+
+
+def test_guards_that_bound_or_end_a_loop():
+    """Inequalities between indices and equations that give an index are used; tests of data in the sum's index stay."""
+    P, Q = (td.TensorSymbol(name, n, int) for name in "PQ")
+    table = {
+        P[i] <= j: (False, True),
+        sympy.Eq(P[i], j): (False, True),
+        sympy.Eq(P[i], 2 * j): (False, True),
+        sympy.Eq(P[i], Q[k]): (False, False),
+        P[i] <= Q[k]: (False, False),
+        sympy.Eq(P[i], k): (False, False),
+        i <= j: (True, True),
+        sympy.And(P[i] <= 3, i < j): (True, True),
+        sympy.And(sympy.Eq(P[i], 2), P[j] < 3): (True, False),
+    }
+    for condition, expected in table.items():
+        reader, (node, one, other) = graph_and_nodes(sympy.Piecewise((x[i] * y[j], condition), (0, True)), x[i], x[j])
+        assert node.op == "guard"
+        for variables, is_usable in zip((one.free, one.free | other.free), expected, strict=True):
+            assert has_usable_guard(reader.graph, sorted(variables), (), node) == is_usable, condition
+
+
+def test_a_power_less_its_tangent():
+    """``c*((1 + u)**p - 1) - c*p*u*(1 + u)**(p - 1)`` has all digits for small u; other differences, too."""
+    p = sympy.Symbol("p")
+    at = {u: 1e-9, p: 2.5, c: 3.0, a: 0.75}
+    exact = {name: sympy.Rational(value) for name, value in at.items()}
+    for factor, tangent in product(
+        (c, 1 / c, 1 / u, -2 * c), (p * u * (1 + u) ** (p - 1), u * (1 + u) ** (p - 1), a * u)
+    ):
+        formula = factor * ((1 + u) ** p - 1) - factor * tangent
+        value = td.lambdify(tuple(at), formula, backend="numpy")(*at.values())
+        assert value == pytest.approx(float(formula.subs(exact).evalf(30)), rel=1e-6)
