@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from every import every
 
-from sympy_tensordiff.integer import lattice
+from sympy_tensordiff.integer import lattice, solving, values
 from sympy_tensordiff.integer.affine import Affine, Constraint, quotient
 from sympy_tensordiff.integer.clamps import decide_clamps, decide_clamps_of_rows, gist, split_first_clamp
 from sympy_tensordiff.integer.extrema import (
@@ -625,3 +625,51 @@ def test_relations_are_reduced_bases():
                 2 * abs(sum(a * b for a, b in zip(vector, other, strict=True))) <= 2 * sum(b * b for b in other)
                 for other in relations
             )
+
+
+def test_widths_below_coefficients():
+    """Numbers are compared as they are; forms by what the constraints imply."""
+    for width, coefficient in itertools.product(range(-3, 5), repeat=2):
+        expected = width < coefficient and coefficient > 0
+        assert values._is_less(Affine.of(width), Affine.of(coefficient), ()) == expected
+        is_implied_for_all = all(width < size + coefficient > 0 for size in range(1, 9))
+        assert values._is_less(Affine.of(width), n + coefficient, SIZES) == is_implied_for_all
+
+
+def test_the_first_entry_that_is_not_zero():
+    for vector in itertools.product((-2, 0, 1), repeat=3):
+        expected = [entry for entry in vector if entry]
+        assert lattice.first_nonzero(vector) == (expected[0] if expected else 0)
+
+
+def test_solutions_of_equations_begin_near_zero():
+    """The same solutions; no vector of the kernel points along the growth of the values, or else the constants."""
+    generator = random.Random(3)
+    for _ in range(200):
+        count = generator.randint(1, 2)
+        kernel = [[generator.randint(-3, 3) for _ in range(3)] for _ in range(count)]
+        if any(not any(vector) for vector in kernel) or (count == 2 and is_parallel(*kernel)):
+            continue
+        given = [linear(generator, p, n, most=2) for _ in range(3)]
+        moved, turned = solving._near_zero(given, kernel)
+        columns = [[value.coefficient(parameter) for value in moved] for parameter in (P, N)]
+        growth, constants = [sum(pair) for pair in zip(*columns, strict=True)], [value.constant for value in moved]
+        for old, new in zip(kernel, turned, strict=True):
+            assert new in (old, [-entry for entry in old])
+            assert (lattice.dot(new, growth), lattice.dot(new, constants)) <= (0, 0)
+        for old, new in zip([*(column_of(given, at) for at in (P, N, None))], [*columns, constants], strict=True):
+            difference = [a - b for a, b in zip(old, new, strict=True)]
+            steps = itertools.product(range(-9, 10), repeat=count)
+            assert any(
+                difference
+                == [sum(step * vector[k] for step, vector in zip(own, kernel, strict=True)) for k in range(3)]
+                for own in steps
+            )
+
+
+def is_parallel(one, other):
+    return all(one[k] * other[m] == one[m] * other[k] for k in range(3) for m in range(3))
+
+
+def column_of(given, variable):
+    return [value.constant if variable is None else value.coefficient(variable) for value in given]
