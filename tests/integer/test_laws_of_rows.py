@@ -223,3 +223,13 @@ def test_an_inner_loop_over_multiples_is_inexact_where_it_may_be_empty():
         rows = [Constraint("ge", d * v - i), Constraint("ge", i + width - d * v)]
         always = all(any(start <= d * k <= start + width for k in range(-40, 40)) for start in range(2 * d))
         assert (_innermost_cost(rows, "v", ["i", "v"], ())[2] == 0) == always
+
+
+def test_pairs_of_multiples_make_an_inner_loop_inexact():
+    """A lower bound ``a*v >= ...`` and an upper bound ``b*v <= ...`` with another index are exact if a or b is 1."""
+    v, i = Affine.variable("v"), Affine.variable("i")
+    for a, b, more in itertools.product(range(1, 4), range(1, 4), range(3)):
+        rows = [Constraint("ge", a * v - i), Constraint("ge", 7 * i + 5 - b * v)]
+        rows += [Constraint("ge", 3 * i + 7 + k - 2 * v) for k in range(more)]
+        expected = (a > 1) * ((b > 1) + more)
+        assert _innermost_cost(rows, "v", ["i", "v"], ())[2] == expected
