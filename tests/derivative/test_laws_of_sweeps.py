@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import permutations, product
 from math import prod
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.derivative import pullbacks, range_pullbacks, sweep, tensor_pullbacks, through_names
+from sympy_tensordiff.derivative import modes, pullbacks, range_pullbacks, sweep, tensor_pullbacks, through_names
 from sympy_tensordiff.derivative.product_trees import product_tree
 from sympy_tensordiff.graph.contraction_order import Hints
 from sympy_tensordiff.graph.nodes import Graph, reachable
@@ -58,6 +59,19 @@ def test_points_at_which_a_sum_is_empty_stay_excluded(gap):
             for at in range(length)
         ]
         assert found == pytest.approx(np.array(expected))
+
+
+def test_points_at_which_a_sum_over_two_indices_is_empty_stay_excluded():
+    """``log(x[p])`` only for ``p <= 5*i + 7*k <= p + 1``: no single value of i or k says for which p these exist."""
+    condition = sympy.And(p <= 5 * i + 7 * k, 5 * i + 7 * k <= p + 1)
+    ranges = [(index, 0, n - 1) for index in (i, k, p)]
+    total = td.IndexedSum(sympy.Piecewise((y[i] * sympy.log(x[p]), condition), (0, True)), *ranges)
+    length, weights = 9, np.arange(1.0, 10)
+    pairs = [(5 * one + 7 * other, weights[one]) for one, other in product(range(length), repeat=2)]
+    sums = np.array([sum(weight for value, weight in pairs if at <= value <= at + 1) for at in range(length)])
+    assert not all(sums) and any(sums)
+    found = td.lambdify((x, y), td.gradient(total, x), backend="numpy")(np.where(sums, 2.0, 0.0), weights)
+    assert found == pytest.approx(sums / 2)
 
 
 def test_trees_of_products_have_the_fewest_operations():
@@ -226,3 +240,43 @@ def test_names_of_common_subexpressions_are_new(name):
     shared = sympy.exp(td.IndexedSum(y[i] ** 2, (i, 0, n - 1)) + a)
     parts, _ = td.cse([shared * used, sympy.sin(shared) + used])
     assert parts and "t0" not in {symbol.name for symbol, _ in parts}
+
+
+def test_the_cheaper_of_two_forms_is_chosen():
+    """Of a matrix product and a product with a vector the second one, whichever is preferred; costs alone count."""
+    reader, (slow, fast) = graph_and_nodes(A @ B, A @ x)
+    graph = reader.graph
+    work = SimpleNamespace(graph=graph)
+    assert modes._less_work(work, [slow], [fast]) == [fast]
+    assert modes._less_work(work, [fast], [slow]) == [fast]
+    same = [fast]
+    assert modes._less_work(work, same, [fast]) is same
+
+
+def test_tangents_have_unused_names():
+    """Numbers and symbols need no name; others get the wanted one, or one with the first free number."""
+    names = through_names.ThroughNames.__new__(through_names.ThroughNames)
+    names._taken = {"dg", "dh", "dh_1"}
+    for plain in (sympy.Integer(2), sympy.Float(0.5), a):
+        assert names._with_unused_name("dg", plain) is plain
+    for wanted, name in (("df", "df"), ("dg", "dg_1"), ("dh", "dh_2"), ("df", "df_1")):
+        found = names._with_unused_name(wanted, x * y)
+        assert found.name == name and found.definition == x * y
+
+
+def test_finite_slopes_leave_sums_of_guarded_terms_whole():
+    """A slope that is known to be finite is multiplied by the sum; one that may be infinite, by each guarded term."""
+    graph = Graph()
+    index, node, slope = graph.fresh("p"), graph.scalar(a), graph.pow(graph.scalar(u), graph.const(-1))
+    row = Constraint("ge", Affine.variable(graph.fresh("q")) - Affine.variable(index))
+    ends = [Constraint("ge", Affine.variable(index)), Constraint("ge", 3 - Affine.variable(index))]
+    cotangent, seen = graph.sum([index], ends, graph.guard([row], node)), []
+
+    def rule(part):
+        seen.append(part)
+        return graph.mul((part, slope))
+
+    assert cotangent.op == "sum" and cotangent.args[0].op == "guard"
+    assert pullbacks.pull_through_choices(graph, cotangent, rule, certain=True) is graph.mul((cotangent, slope))
+    assert seen == [cotangent]
+    assert pullbacks.pull_through_choices(graph, cotangent, rule, certain=False) is not graph.mul((cotangent, slope))
