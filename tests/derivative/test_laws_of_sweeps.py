@@ -280,3 +280,17 @@ def test_finite_slopes_leave_sums_of_guarded_terms_whole():
     assert pullbacks.pull_through_choices(graph, cotangent, rule, certain=True) is graph.mul((cotangent, slope))
     assert seen == [cotangent]
     assert pullbacks.pull_through_choices(graph, cotangent, rule, certain=False) is not graph.mul((cotangent, slope))
+
+
+def test_letters_of_users_name_the_axes_of_parts():
+    """In a product with a named part, its axes have the letters of the einsum that the user has written for it."""
+    T = td.TensorSymbol("T", (n, n, n))
+    square = td.einsum("apq,aqr->apr", T, T)
+    for shared in (square, td.exp(square)):
+        ((name, part),), reduced = td.cse([td.einsum("apr,pr->a", shared, A), td.einsum("apr,r->ap", shared, x)])
+        assert part == shared
+        assert sorted("".join(one.inputs) + "".join(one.output) for one in reduced) == [
+            "apr" + "r" + "ap",
+            "pr" + "apr" + "a",
+        ]
+        assert all(name in one.args for one in reduced)
