@@ -285,14 +285,7 @@ def test_a_power_less_its_tangent():
         assert value == pytest.approx(float(formula.subs(exact).evalf(30)), rel=1e-6)
 
 
-@every(
-    "written, text",
-    [
-        (C @ B + C @ B @ C + C @ B.T @ C, "C @ (B + (B + B.T) @ C)"),
-        (A * (C @ A @ C) + A * (C @ A.T @ C) + A, "A*(C @ (A + A.T) @ C + 1)"),
-        (A @ C @ B + A @ C.T @ B + C @ B, "(C + A @ (C + C.T)) @ B"),
-    ],
-)
-def test_terms_with_a_transpose_share_their_factors_with_other_terms(written, text):
+def test_terms_with_a_transpose_share_their_factors_with_other_terms():
     """Without symmetric matrices a factor is taken out of all terms that have it, also of more than two."""
-    assert str(td.simplify_deltas(written)) == text
+    written = A * (C @ A @ C) + A * (C @ A.T @ C) + A
+    assert str(td.simplify_deltas(written)) == "A*(C @ (A + A.T) @ C + 1)"
