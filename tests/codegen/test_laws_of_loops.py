@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from random import Random
+from types import SimpleNamespace
 
 from every import every
 
@@ -14,7 +15,7 @@ from sympy_tensordiff.codegen.ir.nests import span
 from sympy_tensordiff.codegen.ir.programs import Scatter, entrywise
 from sympy_tensordiff.codegen.ir.scalars import Bound, Identity, Load, Name, Number, Operation
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.schedule import angles, cpu, gpu_model, primitives, scans, shared_sums, tiles
+from sympy_tensordiff.codegen.schedule import angles, cpu, fusion, gpu_model, primitives, scans, shared_sums, tiles
 from sympy_tensordiff.codegen.schedule.joined_scatters import with_joined_scatters
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.indirect import IndirectIndex
@@ -173,3 +174,34 @@ def test_scatters_wait_for_those_to_the_same_array():
         assert [step for step in found if step in (plain, reading)] == [
             step for step in steps if step in (plain, reading)
         ]
+
+
+def test_equal_scalars_of_joined_kernels_have_one_name():
+    """Those in front of the loop that are set once, in terms of such scalars; not those read from filled arrays."""
+    inverse = Operation("pow", (Load("s", (ZERO,)), Number(-1)))
+    parts = fusion._Parts.__new__(fusion._Parts)
+    parts.step = SimpleNamespace(filled=("t",))
+    filled = Load("t", (ZERO,))
+    parts.before = [
+        *(let("c0", inverse), let("c1", inverse), let("d0", Operation("mul", (Name("c0"), Number(2))))),
+        *(let("d1", Operation("mul", (Name("c1"), Number(2)))), let("f0", filled), let("f1", filled)),
+        *(accumulator("e0"), add("e0", inverse), accumulator("e1"), add("e1", inverse)),
+    ]
+    stores = [Set(Load(array, (I,)), Operation("mul", tuple(map(Name, names)))) for array, names in NAMES.items()]
+    parts.inside = [let("c2", inverse), let("g0", Load("x", (I,))), let("g1", Load("x", (I,))), *stores]
+    parts.after = [Set(Load("r", (ZERO,)), Name("d1"))]
+    parts.join_constants()
+    assert [part.target.name for part in parts.before] == ["c0", "d0", "f0", "f1", "e0", "e0", "e1", "e1"]
+    joined = {"c1": "c0", "c2": "c0", "d1": "d0"}
+    assert parts.inside == [
+        *(let("g0", Load("x", (I,))), let("g1", Load("x", (I,)))),
+        *(
+            Set(Load(array, (I,)), Operation("mul", tuple(Name(joined.get(name, name)) for name in names)))
+            for array, names in NAMES.items()
+        ),
+    ]
+    assert parts.after == [Set(Load("r", (ZERO,)), Name("d0"))]
+
+
+NAMES = {"a": ("c0", "d1", "f0"), "b": ("c1", "c2", "f1", "g1", "e1")}
+"""The scalars that the loop reads for the entries of two arrays."""
