@@ -294,3 +294,34 @@ def test_letters_of_users_name_the_axes_of_parts():
             "pr" + "apr" + "a",
         ]
         assert all(name in one.args for one in reduced)
+
+
+def _where(value, condition):
+    return sympy.Piecewise((value, condition), (0, True))
+
+
+def singular_name(case):
+    """Return a formula of a named logarithm that no term reads at an entry 0 of x."""
+    whole = td.name(td.log(x), "L")
+    if case == "scalar":
+        return _where(td.name(sympy.log(x[0]), "S") ** 2, x[1] > 2) + x[2]
+    if case == "whole":
+        return td.sum(y * td.elementwise(lambda one, other: _where(other, one > 0), x, whole))
+    entry = td.name(td.TensorComprehension(sympy.log(x[i]), (i, n)), "M")[i]
+    return td.IndexedSum(_where(entry**2, x[i] > 0) + _where(entry, x[i] > 1), (i, 0, n - 1))
+
+
+@pytest.mark.parametrize("case", ["scalar", "whole", "entries"])
+def test_named_logarithms_at_entries_that_are_not_read(case):
+    """The derivative is 0 there; elsewhere it is that of the formula without a name."""
+    at, weights = np.array([0.0, 0.5, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    gradient = td.gradient(singular_name(case), x)
+    found = td.lambdify((x, y), gradient, backend="numpy")(at, weights)
+    inside = at > 0
+    slope, logarithm = np.divide(1, at, where=inside, out=np.zeros(4)), np.log(at, where=inside, out=np.zeros(4))
+    expected = {
+        "scalar": np.array([0.0, 0.0, 1.0, 0.0]),
+        "whole": slope * weights,
+        "entries": slope * (2 * logarithm + (at > 1)),
+    }[case]
+    assert found == pytest.approx(expected)
