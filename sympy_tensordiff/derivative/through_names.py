@@ -166,7 +166,9 @@ def _pullbacks_where_nonzero(
     else:
         chosen = _name_under_conditions(graph, value, named)
     terms = [chosen] if chosen is not None else value.args if value.op == "add" else [value]
-    results = [work.pullbacks(leaves, term) for term in terms]
+    # An entry of the name that no term reads may be infinite: no operand is known to be finite.
+    sweeps = [work.tensor_sweep(leaves).start(work.root, term, numbers=()) for term in terms]
+    results = [[work.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves] for sweep in sweeps]
     return [total(graph, column) for column in zip(*results, strict=True)]
 
 

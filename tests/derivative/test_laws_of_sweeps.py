@@ -305,13 +305,16 @@ def singular_name(case):
     whole = td.name(td.log(x), "L")
     if case == "scalar":
         return _where(td.name(sympy.log(x[0]), "S") ** 2, x[1] > 2) + x[2]
-    if case == "whole":
-        return td.sum(y * td.elementwise(lambda one, other: _where(other, one > 0), x, whole))
+    positive, large = (
+        td.elementwise(lambda one, other, level=level: _where(other, one > level), x, whole) for level in (0, 1)
+    )
+    if case.startswith("whole"):
+        return td.sum(y * positive) + (td.sum(large) if case == "whole, two choices" else 0)
     entry = td.name(td.TensorComprehension(sympy.log(x[i]), (i, n)), "M")[i]
     return td.IndexedSum(_where(entry**2, x[i] > 0) + _where(entry, x[i] > 1), (i, 0, n - 1))
 
 
-@pytest.mark.parametrize("case", ["scalar", "whole", "entries"])
+@pytest.mark.parametrize("case", ["scalar", "whole", "whole, two choices", "entries"])
 def test_named_logarithms_at_entries_that_are_not_read(case):
     """The derivative is 0 there; elsewhere it is that of the formula without a name."""
     at, weights = np.array([0.0, 0.5, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0])
@@ -322,6 +325,7 @@ def test_named_logarithms_at_entries_that_are_not_read(case):
     expected = {
         "scalar": np.array([0.0, 0.0, 1.0, 0.0]),
         "whole": slope * weights,
+        "whole, two choices": slope * (weights + (at > 1)),
         "entries": slope * (2 * logarithm + (at > 1)),
     }[case]
     assert found == pytest.approx(expected)
