@@ -12,7 +12,6 @@ from itertools import combinations, count
 from typing import Any
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.graph.einsums import written_out
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
@@ -165,11 +164,9 @@ def _pullbacks_where_nonzero(
         chosen: Node | None = graph.comprehension(variables, value.data, entry(variables))
     else:
         chosen = _name_under_conditions(graph, value, named)
-    terms = [chosen] if chosen is not None else value.args if value.op == "add" else [value]
     # An entry of the name that no term reads may be infinite: no operand is known to be finite.
-    sweeps = [work.tensor_sweep(leaves).start(work.root, term, numbers=()) for term in terms]
-    results = [[work.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves] for sweep in sweeps]
-    return [total(graph, column) for column in zip(*results, strict=True)]
+    sweep = work.tensor_sweep(leaves).start(work.root, value if chosen is None else chosen, numbers=())
+    return [work.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
 
 
 def _name_under_conditions(graph: Graph, value: Node, entry: Node) -> Node | None:
