@@ -12,7 +12,7 @@ from sympy_tensordiff.integer.implication import complexity, is_empty, remove_re
 from sympy_tensordiff.integer.nests import _innermost_cost, bounds, order
 from sympy_tensordiff.integer.products import product_rows, quotient_by, times
 from sympy_tensordiff.integer.remainders import remainders_in
-from sympy_tensordiff.integer.rows import bounds_a_loop, rows_connected_to, unit_bounds_of
+from sympy_tensordiff.integer.rows import _normalise_congruence, bounds_a_loop, rows_connected_to, unit_bounds_of
 from sympy_tensordiff.integer.values import at_least_slack, has_point, points_of_nest
 
 x, y, p, n = map(Affine.variable, range(4))
@@ -233,3 +233,20 @@ def test_pairs_of_multiples_make_an_inner_loop_inexact():
         rows += [Constraint("ge", 3 * i + 7 + k - 2 * v) for k in range(more)]
         expected = (a > 1) * ((b > 1) + more)
         assert _innermost_cost(rows, "v", ["i", "v"], ())[2] == expected
+
+
+def test_congruences_have_least_coefficients():
+    """The same points; coefficients are at most half of the modulus, and the first one is positive."""
+    p, q = Affine.variable(0), Affine.variable(1)
+    points = [{0: a, 1: b} for a in range(12) for b in range(12)]
+    for modulus, a, b, c in itertools.product(range(2, 8), range(-4, 5), range(-4, 5), (0, 1, 3)):
+        row = Constraint("mod", a * p + b * q + c, modulus)
+        found = _normalise_congruence(row.form, modulus)
+        holding = [row.holds(point) for point in points]
+        if isinstance(found, bool):
+            assert set(holding) == {found}
+            continue
+        assert holding == [found.holds(point) for point in points]
+        coefficients = [one for _, one in found.form.terms]
+        assert all(2 * abs(one) <= found.modulus for one in coefficients) and coefficients[0] > 0
+        assert 0 <= found.form.constant < found.modulus <= modulus
