@@ -222,6 +222,8 @@ def test_names_under_the_conditions_of_their_values():
     both = graph.add((guarded, second))
     assert under(graph, both, entry) is graph.add([graph.guard(term.data, entry) for term in both.args])
     assert under(graph, graph.add((guarded, one)), entry) in (None, entry)
+    overlapping = reader.read(_where(b, i < k))
+    assert under(graph, graph.add((guarded, overlapping)), entry) is None
 
 
 def test_only_active_arguments_have_cotangents():
