@@ -96,6 +96,9 @@ class Change(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "strict"):
             return node  # ``zip(..., strict=True)`` asserts something that always holds
+        if isinstance(node, ast.AnnAssign):  # annotations of local variables are not evaluated
+            node.value = None if node.value is None else self.visit(node.value)
+            return node
         new = changed(node)
         if new is not None:
             self.number -= 1

@@ -108,6 +108,17 @@ def test_a_mutant_that_no_test_runs_is_not_run():
     assert made.judge(a_mutant(range(9, 10)))[0] == "not run"
 
 
+@pytest.mark.parametrize("kind", [mutants.Change, mutants.Watch])
+def test_annotations_are_not_changed(kind):
+    """Those of local variables are not evaluated: ``int | None`` has no mutant, the value has one."""
+    found = []
+    for number in range(2):
+        change = kind(number)
+        statement = change.visit(ast.parse("found: int | None = a < b").body[0])
+        found.append((change.texts, ast.unparse(statement.annotation)))
+    assert found == [(("a < b", "a <= b"), "int | None"), (("", ""), "int | None")]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
