@@ -227,6 +227,9 @@ def test_summands_as_long_as_the_limit_are_written_out():
         assert sum(1 for _ in subexpressions(value)) == size
         finder.declared = {"t": let("t", value)}
         assert finder.written_out(Name("t")) == (value if size <= limit else None)
+    finder.declared = {"t": let("t", Load("x", (I,)))}
+    both = Operation("add", (Name("t"), Name("y")))
+    assert finder.written_out(both) == Operation("add", (Load("x", (I,)), Name("y")))
     finder.declared = {"t": accumulator("t")}
     assert finder.written_out(Name("t")) is None
 

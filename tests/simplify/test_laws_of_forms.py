@@ -29,6 +29,7 @@ from sympy_tensordiff.simplify import (
     removable,
 )
 from sympy_tensordiff.simplify.cancellation import MAX_TERMS, _Rewriter, without_cancellation
+from sympy_tensordiff.simplify.double_exponentials import DoubleExponentials
 from sympy_tensordiff.simplify.logistic_densities import with_densities
 
 a, b, c, u, v = sympy.symbols("a b c u v")
@@ -260,3 +261,35 @@ def test_entries_behind_several_arrays_are_opened():
         for entry, body in zip(entries, bodies, strict=True)
     ]
     assert without_cancellation(graph, [*tables, node], [entry.args[0] for entry in entries])[-1] is expected
+
+
+def test_numbers_in_front_of_two_branches():
+    """The number with which the fewest numbers are written: the front, and what is left of each branch."""
+    _, (plain, total) = graph_and_nodes(a, a + b)
+    fractions = [Fraction(1, 2), Fraction(2, 3), Fraction(4, 3), Fraction(3), Fraction(1)]
+    for pair, cores in product(product(fractions, repeat=2), product((plain, total), repeat=2)):
+        values = [canonical_signs.Signed(core, number, core) for number, core in zip(pair, cores, strict=True)]
+
+        def written(front, pair=pair, cores=cores):
+            left = [(number / front, 1 + (core is total)) for number, core in zip(pair, cores, strict=True)]
+            return sum(
+                ((n.numerator != 1) + (n.denominator != 1)) * times for n, times in [(Fraction(front), 1), *left]
+            )
+
+        found = canonical_signs._front_number(values)
+        content = canonical_signs.content_of(pair)
+        if content.denominator == 1:
+            assert found == content
+        else:
+            assert written(found) == min(map(written, (1, *pair)))
+
+
+def test_entries_that_grow_are_opened():
+    """An entry of an array of exponentials is its formula; one of an array of other values stays a read."""
+    T = td.TensorSymbol("T", n)
+    for body, is_opened in ((sympy.exp(x[i]), True), (sympy.sin(x[i]), False), (a * x[i], False)):
+        reader, (entry, formula) = graph_and_nodes(T[i], body)
+        graph = reader.graph
+        table = graph.comprehension([*entry.free], entry.args[0].shape, formula)
+        found = DoubleExponentials(graph, {entry.args[0]: table}).entry(entry)
+        assert found is (formula if is_opened else entry)
