@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from programs import owned, store
@@ -66,3 +68,24 @@ def test_products_read_the_array_behind_copies_of_copies():
     found = without_aliases(program)
     assert [array.name for array in found.temporaries] == ["a"]
     assert found.kernels[1:] == (ContractionStep("result", (0, 2), Operand("a", (0, 1)), Operand("a", (2, 1)), -3),)
+
+
+def test_equal_steps_run_once():
+    """Their names and labels may differ; another factor or order of labels is another product."""
+    renamed = entrywise("b", ["u", "v"], [], Number(2))
+    one = ContractionStep("p", (0, 2), Operand("a", (0, 1)), Operand("b", (1, 2)))
+    other = ContractionStep("q", (5, 1), Operand("b", (5, 7)), Operand("a", (7, 1)))
+    turned, scaled = replace(one, array="s", output=(2, 0)), replace(one, array="t", factor=2)
+    total = ContractionStep("result", (0, 2), Operand("p", (0, 1)), Operand("q", (1, 2)))
+    last = ContractionStep("last", (0, 2), Operand("s", (0, 1)), Operand("t", (1, 2)))
+    program = program_of(filled("a"), renamed, one, other, turned, scaled, total, last, outputs=("result", "last"))
+    found = without_aliases(program)
+    assert [step.array for step in found.kernels] == ["a", "p", "s", "t", "result", "last"]
+    assert {operand.array for operand in found.kernels[-2].operands} == {"p"}
+    assert {operand.array for step in found.kernels[1:4] for operand in step.operands} == {"a"}
+    assert [array.name for array in found.temporaries] == ["a", "p", "s", "t"]
+
+
+def test_results_that_are_equal_are_both_filled():
+    program = program_of(filled("one"), filled("other"), outputs=("one", "other"))
+    assert without_aliases(program) == program

@@ -374,8 +374,11 @@ class Storage:
         over its rows.
         """
         known = (*self.facts, *candidate.rows)
+        forms = dict(zip(candidate.axes, candidate.forms, strict=True))
+        box = (*self.facts, *context.rows, *self.shifts.box) if context and self.shifts.box else ()
         for array in self.stored.get(candidate.node, ()):
-            if all(is_implied(row, known) for row in array.candidate.rows):
+            rows = [row for row in array.candidate.rows if not is_implied(row, known)]
+            if not rows or (box and all(is_implied(row.substitute(forms), box) for row in rows)):
                 if not (context and self.only_rows and array.array in self.of_rows):
                     return array
                 index = self._index(array, candidate)

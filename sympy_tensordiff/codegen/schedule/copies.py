@@ -9,9 +9,19 @@ from typing import TypeAlias
 
 from sympy_tensordiff.codegen.ir.dataflow import Dataflow, uses
 from sympy_tensordiff.codegen.ir.loops import is_store
-from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel, Operand, Program, Recurrence, Scatter, Step
+from sympy_tensordiff.codegen.ir.programs import (
+    ContractionStep,
+    Kernel,
+    Operand,
+    Program,
+    Recurrence,
+    Scatter,
+    Step,
+    entrywise,
+)
+from sympy_tensordiff.codegen.ir.rename import Renaming
 from sympy_tensordiff.codegen.ir.scalars import Load, Number, Operation, Scalar
-from sympy_tensordiff.codegen.ir.walk import filled_arrays, with_values
+from sympy_tensordiff.codegen.ir.walk import filled_arrays, own_names, with_values
 from sympy_tensordiff.integer.affine import Affine
 
 Factor: TypeAlias = "int | Fraction | float"
@@ -112,8 +122,8 @@ Aliases = Mapping[str, tuple[str, int]]
 
 
 def without_aliases(program: Program) -> Program:
-    """Remove temporaries that only copy another array, or its negative, such as ``t[i, j] = a[i, j]``: kernels read
-    ``a`` instead. Return the new program.
+    """Remove temporaries that only copy another array, or its negative, such as ``t[i, j] = a[i, j]``, and those that
+    an earlier step computes as well: kernels read ``a`` instead. Return the new program.
 
     Law: every result is the same; what ``a`` holds is never changed after it has been filled.
     """
@@ -126,15 +136,34 @@ def without_aliases(program: Program) -> Program:
     }
     aliases: dict[str, tuple[str, int]] = {}
     steps: list[Step] = []
+    computed: dict[object, list[Step]] = {}
     for step in program.kernels:
-        found = _copied(step) if flow.writer(step.array) is step and step.array not in others else None
+        found, step = None, _reading(step, aliases) if aliases else step
+        if type(step) in (Kernel, ContractionStep) and len(flow.writers[step.array]) == 1:
+            before = computed.setdefault((flow.shapes[step.array], uses(step).arrays), [])
+            if flow.writer(step.array) and step.array not in others:
+                equal = (other.array for other in before if _unnamed(other) == _unnamed(step))
+                found = _copied(step) or next(((name, 1) for name in equal), None)
+            before.append(step)
         if found and len(flow.writers[found[0]]) <= 1 and flow.shapes[found[0]] == flow.shapes[step.array]:
-            name, sign = found
-            first, before = aliases.get(name, (name, 1))
-            aliases[step.array] = first, sign * before
+            aliases[step.array] = found
         else:
-            steps.append(_reading(step, aliases) if aliases else step)
+            steps.append(step)
     return program.with_steps(steps, aliases)
+
+
+def _unnamed(step: Step) -> Step:
+    """Return `step` with numbers in place of its names: equal steps compute the same array."""
+    if isinstance(step, ContractionStep):
+        labels = {label: n for n, label in enumerate(dict.fromkeys((*step.left.labels, *step.right.labels)))}
+        left, right = (
+            Operand(operand.array, tuple([labels[label] for label in operand.labels])) for operand in step.operands
+        )
+        return replace(step, array="", left=left, right=right, output=tuple([labels[label] for label in step.output]))
+    assert isinstance(step, Kernel)
+    names, entry = Renaming({name: f"v{n}" for n, name in enumerate(own_names(step))}), step.body[-1]
+    assert is_store(entry)
+    return entrywise("", tuple(map(names.name, step.axes)), names.body(step.body[:-1]), names.value(entry.value))
 
 
 def _copied(step: Step) -> tuple[str, int] | None:
