@@ -259,6 +259,7 @@ def lambdify(
     if blocks is not None or memory is not None:
         raise ArgumentError(f"blocks= and memory= are for backend='dask', not for backend={backend!r}")
     options = _options(backend, temporaries=temporaries, expand=expand)
+    options["segments"] = backend in ("numba", "llvm", "numpy")
     program = build_program(args, expr, sizes=sizes, **options)
     build = partial(program_at, args, tuple(flatten(expr)[0]), program.structure, options)
     if backend in PURE:

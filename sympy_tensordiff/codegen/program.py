@@ -106,6 +106,8 @@ class Options:
     """Whether the backend keeps what depends on no argument from call to call."""
     shares: bool = True
     """Whether values that several loops need may be stored."""
+    segments: bool = False
+    """Whether calls check that integer data do not decrease, where the program needs that (see `segments`)."""
     norms: bool = False
     """Whether norms are computed again in another scale where their sums of squares overflow or underflow. With
     ``rows``, also whether products of exponentials are computed again where they underflow.
@@ -199,12 +201,15 @@ def build_program(args: Any, expr: Any, search: Sequence[int] = (), **given: Any
 
 def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
     """Build the program of ``exprs`` again, with the same symbols ``args`` and ``options``, for ``sizes`` at which some
-    axis is empty. ``structure`` describes the nesting of its results.
+    axis is empty, or for data that decrease where the program needs data that do not. ``structure`` describes the
+    nesting of its results.
 
     Pickles of compiled functions refer to this function.
     """
     try:
-        return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
+        return replace(
+            build_program(args, exprs, at=dict(sizes), **{**options, "segments": False}), structure=structure
+        )
     except (ArgumentError, OutOfShapeError) as error:
         known = ", ".join(f"{name} = {value}" for name, value in sizes)
         raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
@@ -327,6 +332,7 @@ def _simplify(task: Task) -> _Simplified:
     else:
         definitions = with_compared_values(graph, lowering, definitions)
     definitions = _scalar_results_last(definitions, results)
+    lowering.planner.has_segments = options.segments and temporaries and not search
     lowering.trapezoids = options.trapezoids
     lowering.shifts.stores_freely = options.arrays
     lowering.tables = options.tables and temporaries and not search
@@ -419,7 +425,10 @@ def _assemble(
     scans = [step for step in program.kernels if isinstance(step, programs.Recurrence)]
     inner = dict.fromkeys(check for step in scans for check in checks_of_steps(step))
     known = ranges_of_data(program.arguments, scans)
-    program = replace(program, arguments=known, checks=(*_length_checks(program), *program.checks, *inner))
+    increasing = tuple(sorted(lowering.arrays[name] for name in lowering.planner.increasing))
+    program = replace(
+        program, arguments=known, increasing=increasing, checks=(*_length_checks(program), *program.checks, *inner)
+    )
     program = with_masks(with_tables(program) if lowering.tables else program)
     return _BuiltProgram(program, of_rows, {} if only_rows else lowering.doubled_domains(), shares_rows)
 
@@ -428,7 +437,7 @@ def _step_program(options: Options, args: Sequence[Any], exprs: tuple[Any, ...])
     """Return the program that computes one time step of a scan: the values ``exprs`` for the arguments ``args``, with
     the scan's ``options``.
     """
-    return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}})
+    return build_program(args, exprs, **{**vars(options), "sizes": None, "at": {}, "segments": False})
 
 
 def _scalar_results_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:

@@ -432,6 +432,8 @@ class Program:
     """The assumptions on sizes, checked before anything is computed from them."""
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()
+    increasing: tuple[str, ...] = ()
+    """The arguments whose entries must not decrease. For others the program has to be built without `segments`."""
     search: Callable[[Sequence[int]], Program] | None = field(default=None, compare=False)
     """Builds the program that searches for wrong data, for the numbers of some checks."""
     structure: str = "."

@@ -376,8 +376,12 @@ def live_statements(body: Sequence[Statement], wanted: set[str]) -> list[Stateme
     found: list[Statement] = []
     for statement in reversed(body):
         names = filled(statement)
-        if isinstance(statement, If):
-            statement = replace(statement, body=tuple(live_statements(statement.body, wanted)))
+        if isinstance(statement, If | Loop):
+            inside, known = live_statements(statement.body, wanted), -1
+            while len(wanted) > known:  # what an iteration of a loop computes, the next one may use
+                known = len(wanted)
+                inside = live_statements(statement.body, wanted)
+            statement = replace(statement, body=tuple(inside))
         stores = any(isinstance(part, Set) and isinstance(part.target, Load) for part in statements([statement]))
         if not names or stores or not wanted.isdisjoint(names):
             wanted |= used_names(statement).union(names, *(map(str, form.atoms()) for form in forms([statement])))

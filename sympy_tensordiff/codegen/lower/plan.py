@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from sympy_tensordiff.codegen.lower.segments import Segment, segment_in
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable, quotient
@@ -108,6 +109,11 @@ class Planner:
     def __init__(self, graph: Graph, facts: Rows) -> None:
         self.graph = graph
         self.facts = facts
+        self.has_segments = False
+        """Whether each place is in one segment of an axis at most, see `segments`."""
+        self.increasing: set[str] = set()
+        """The integer tensors of which this was used: their entries must not decrease."""
+        self._flattened: dict[tuple[Node, Segment], Node] = {}
         self._axes: list[int] = []
         self._forms_in: dict[Node, frozenset[Affine]] = {}
         self._loops: list[int] = []
@@ -127,7 +133,17 @@ class Planner:
         """Return a description of an array that stores the values of `node` in the loops of ``context``, with as few
         axes as possible: one axis ``i + k`` for ``x[i + k]**2``. None if an axis has no bounds. With ``rounded``, the
         bounds may contain quotients.
+
+        A value in segments, ``starts[t] <= j < starts[t + 1]``, has no axis t, if ``self.has_segments``.
         """
+        segment = segment_in(node, context.rows, context.variables) if self.has_segments else None
+        if segment is not None:
+            self.increasing.add(segment.starts)
+            place = node, segment
+            if place not in self._flattened:
+                self._flattened[place] = segment.flattened(self.graph, node)
+            rest = tuple([v for v in context.variables if v != segment.row])
+            node, context = self._flattened[place], EnclosingLoops(rest, segment.around(context.rows))
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
         node = self._over_axes(node, axes, list(inverse), list(inverse.values()))
@@ -306,6 +322,8 @@ class Planner:
         used = [v for v in context.variables if v in node.free]
         # In their own directions, which no substitution of the variables changes.
         vectors = dict.fromkeys(_vectors(node, used, signed=True))
+        if self.has_segments and self.graph.integers:  # both limits of a segment say where it is
+            vectors = {v: None for v in vectors if next(c for c in v if c) > 0 or tuple(-c for c in v) not in vectors}
         basis = independent(map(_direction, vectors))
         if len(basis) > 1:
             basis = _in_order_of_reads(basis, node, used)

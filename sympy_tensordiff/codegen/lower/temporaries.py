@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sympy_tensordiff.codegen.ir import loops, programs, scalars
 from sympy_tensordiff.codegen.ir.rename import named, unique
+from sympy_tensordiff.codegen.ir.walk import live_statements
 from sympy_tensordiff.codegen.lower.blocks import CodeBlock
 from sympy_tensordiff.codegen.lower.carries import carried_last, carried_variables, has_windows
 from sympy_tensordiff.codegen.lower.materialise import calls_user_function, is_dear, is_table, shared_parts, uses
@@ -277,7 +278,7 @@ class Storage:
             self.shifts.search([part.value], EnclosingLoops(part.variables, (*part.rows, *part.conditions)), False)
         statements: tuple[loops.Statement, ...] = yield self._additions(name, inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
-        body = (*block.statements, *statements)
+        body = tuple(live_statements((*block.statements, *statements), set()))
         self.kernels.append(programs.Scatter(name, axes, body, extents, number, part.exclusive, part.reduction))
 
     def _temporary(

@@ -107,6 +107,11 @@ class ArgumentChecker:
                     raise out_of_range_error(entry_text(argument.label, value, place), argument.selects, length)
         return tuple([check for check in checks if all(row.holds(values) for row in check.violation)])
 
+    def increases(self, prepared: PreparedArguments) -> bool:
+        """Return whether the data in the arguments that the program needs in an order do not decrease."""
+        arrays = zip(self.arguments, prepared.values, strict=True) if self.program.increasing else ()
+        return all(np.all(v[1:] >= v[:-1]) for a, v in arrays if a.name in self.program.increasing)
+
     def known_sizes(self) -> dict[str, int]:
         """Return the sizes of the last call; {} before the first one."""
         return self._last[2] if self._last else {}

@@ -1,0 +1,81 @@
+"""Segments, ``starts[t] <= j < starts[t + 1]``: if ``starts`` never decreases, each j is in at most one of them.
+
+So a value that depends on t and j has one entry for each j, where an array over t and j would have one for each pair:
+the attention weights of a graph have one for each edge, if the edges of a node are a segment. The array is filled in
+loops over the segments; calls check that ``starts`` does not decrease, and otherwise run another program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Affine, Constraint
+from sympy_tensordiff.integer.implication import is_implied
+from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
+from sympy_tensordiff.integer.rows import Rows
+
+
+class Segment(NamedTuple):
+    """Loops over the segments of an axis: ``starts[row] <= place < starts[row + 1]``."""
+
+    starts: str
+    """The name of the integer tensor."""
+    row: int
+    place: Affine
+    """The index of the axis, perhaps with a sign and an offset."""
+    rows: Rows
+    """These two constraints, and the others on ``row``."""
+    length: Affine
+    """The length of the axis, by the declared range of ``starts``."""
+
+    def flattened(self, graph: Graph, node: Node) -> Node:
+        """Return `node`, a value in these loops, as a function of ``place`` alone: the sum over the segments that
+        contain it, of which there is at most one.
+        """
+        loop = graph.fresh(graph.names[self.row])
+        renaming = {self.row: Affine.variable(loop)}
+        rows = [row.substitute(renaming) for row in self.rows]
+        value = graph.guard(tuple(rows[:2]), graph.substitute(node, renaming))
+        return graph.sum((loop,), rows[2:], value)
+
+    def around(self, rows: Rows) -> Rows:
+        """Return the constraints of the loops, ``rows``, without those on ``row``, and with the range of the axis."""
+        rest = tuple([row for row in rows if self.row not in row.form.atoms()])
+        return (*rest, Constraint("ge", self.place), Constraint("ge", self.length - 1 - self.place))
+
+
+def segment_in(node: Node, rows: Rows, variables: Collection[int]) -> Segment | None:
+    """Return the segment of which `node` depends on the number and the place, in the loops over `variables` with the
+    constraints ``rows``. None if there is none, or if other indices of `node` bound the number.
+    """
+    loops = frozenset(variables)
+    own = tuple([row for row in rows if row.form.atoms() & loops <= node.free])
+    for row in own:
+        for entry in data_entries([row.form]) if row.kind == "ge" else ():
+            found = _segment_from(row, entry, own, loops)
+            if found is not None:
+                return found
+    return None
+
+
+def _segment_from(low: Constraint, entry: IndirectIndex, rows: Rows, loops: frozenset[int]) -> Segment | None:
+    """Return the segment that begins at ``entry``, by the constraint ``low`` among `rows`; None if it is not one whose
+    number and place are both indices of ``loops``.
+    """
+    if low.form.coefficient(entry) != -1 or len(entry.index) != 1 or entry.below is None:
+        return None
+    place, (index,) = low.form + Affine.variable(entry), entry.index
+    moving, number = place.atoms() & loops, index.atoms() & loops
+    if len(moving) != 1 or len(number) != 1 or moving == number or place.compounds():
+        return None
+    (variable,), (row,) = moving, number
+    high = Constraint("ge", Affine.variable(IndirectIndex(entry.tensor, (index + 1,), entry.below)) - 1 - place)
+    if abs(place.coefficient(variable)) != 1 or index != Affine.variable(row) or high not in rows:
+        return None
+    about = [other for other in rows if other not in (low, high) and row in other.form.atoms()]
+    others = [other for other in about if not is_implied(other, (low, high))]
+    if any(other.form.atoms() & loops != {row} for other in others):
+        return None
+    return Segment(entry.tensor, row, place, (low, high, *others), entry.below - 1)
