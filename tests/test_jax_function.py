@@ -179,6 +179,39 @@ def test_refusals(jax):
         ArgumentTypeError, match=r"argument x has the type float16, which kernels do not take: use .astype"
     ):
         function(np.ones(3, np.float16))
+    program = td.jax_function((x, chosen), x[chosen[0]])
+    with pytest.raises(ArgumentTypeError, match=r"argument x has the type complex\d+; real numbers are needed"):
+        program(1j * np.ones(3), np.zeros(1, int))
+    for wrong in (np.zeros(1), np.zeros(1, bool)):
+        with pytest.raises(ArgumentTypeError, match=r"argument chosen has the type \w+; integers are needed"):
+            program(np.ones(3), wrong)
+
+
+@every("name", ["cubes", "square", "product", "waves", "strided", "softmax", "network", "numbers"])
+def test_half_types(jax, name):
+    """JAX has most operations for bfloat16 and float16; kernels have none."""
+    case, function = CASES[name], function_of(name, backend="jax")
+    values = [0.5 + value for value in drawn(case.shapes)]
+    scale = float(abs(function(*values)).max())
+    every_axis = tuple(range(len(values)))
+
+    def loss(*args):
+        return jax.numpy.sin(function(*args) / scale).sum()
+
+    def results(*args):
+        batch = [jax.numpy.stack([args[0], args[0]]), *args[1:]]
+        mapped = jax.vmap(function, (0, *[None] * (len(args) - 1)))(*batch)
+        return function(*args), mapped, *jax.grad(loss, every_axis)(*args)
+
+    wanted = results(*values)
+    for dtype in (jax.numpy.bfloat16, jax.numpy.float16):
+        half = [jax.numpy.asarray(value, dtype) for value in values]
+        for found in (results(*half), jax.jit(results)(*half)):
+            assert {result.dtype for result in found} == {np.dtype(dtype)}
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(one.astype(float), other, rtol=0.1, atol=0.02 * float(abs(other).max()))
+    flags = [value > 1 for value in values]
+    np.testing.assert_allclose(function(*flags), function(*[flag.astype(float) for flag in flags]))
 
 
 def test_within_loops_and_threads(jax):

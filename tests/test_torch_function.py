@@ -97,6 +97,66 @@ def test_single_precision(torch):
     torch.testing.assert_close(weights.grad, torch.stack([signal[p : p + 7 : 2].sum() for p in range(3)]))
 
 
+@every("name", ["square", "product", "waves", "strided", "softmax", "network", "numbers"])
+def test_half_types(torch, name):
+    """PyTorch has most operations for bfloat16 and float16; kernels have none."""
+    function, values = case_of(torch, name, backend="torch")
+    scale = float(function(*values).detach().abs().max())
+    loss = lambda *args: (function(*args) / scale).sin().sum()  # noqa: E731
+    wanted = [function(*values).detach(), *torch.autograd.grad(loss(*values), values)]
+    for dtype in (torch.bfloat16, torch.float16):
+        half = [value.detach().to(dtype).requires_grad_() for value in values]
+        found = [function(*half).detach(), *torch.autograd.grad(loss(*half), half)]
+        assert {result.dtype for result in found} == {dtype}
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=0.1, atol=0.02 * float(other.abs().max()))
+    mixed = function(*[value.detach().half() for value in values[:-1]], values[-1].detach().float())
+    assert mixed.dtype == torch.float32
+
+
+B, v = td.TensorSymbol("B", (n, n)), td.TensorSymbol("v", n)
+POSITIVE = B @ B.T + td.eye(n)
+GREATEST = td.IndexedMax(
+    sympy.Piecewise(((B @ v)[j] * v[chosen[k]], sympy.Eq(chosen[k], i)), (0, True)), (k, 0, 2), (j, 0, n - 1)
+)
+IN_HALF_PRECISION = {
+    "logdet": td.logdet(POSITIVE) * td.sum(v),
+    "det": td.det(POSITIVE) * td.sum(v),
+    "solve": td.sum(td.solve(POSITIVE, B @ v) ** 2),
+    "attention": td.sum((td.softmax(POSITIVE, axis=1) @ v) ** 2),
+    "greatest": td.sum(td.TensorComprehension(GREATEST, (i, n))),
+}
+
+
+@every("name", list(IN_HALF_PRECISION))
+def test_autocast(torch, name):
+    """PyTorch chooses half types for products, and single precision for factorizations, operation by operation."""
+    value = IN_HALF_PRECISION[name]
+    args = (B, v, chosen) if name == "greatest" else (B, v)
+    matrix, vector, places = random(torch, 3, 3, dtype="float32"), random(torch, 3, dtype="float32"), [2, 0, 2]
+    given = (matrix, vector, torch.tensor(places))[: len(args)]
+    loss, printed = td.torch_function(args, value), td.lambdify(args, value, "torch")
+    slope = td.lambdify(args, td.gradient(value, B), "torch")
+    wanted = torch.autograd.grad(loss(*given), matrix)[0]
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype=dtype):
+            assert (matrix @ matrix).dtype == dtype
+            found = [slope(*given), *[torch.autograd.grad(f(*given), matrix)[0] for f in (loss, printed)]]
+        for gradient in found:
+            torch.testing.assert_close(gradient.float(), wanted, rtol=0.1, atol=0.03 * float(wanted.abs().max()))
+
+
+def test_half_types_of_a_layer_in_front(torch):
+    function = td.torch_function((x, w), CONVOLUTION)
+    layer, signal = torch.nn.Linear(10, 10), torch.ones(10)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden = layer(signal)
+        result = function(hidden, torch.ones(3))
+    result.sum().backward()
+    assert (hidden.dtype, layer.weight.grad.dtype) == (torch.bfloat16, torch.float32)
+    assert layer.weight.grad[:, 0].tolist() == [1, 1, 2, 1, 2, 1, 2, 1, 1, 0]
+
+
 def test_data_select_entries(torch):
     total = td.torch_function((x, chosen), td.IndexedSum(x[chosen[i]] ** 2, (i, 0, 2)), backend="numpy")
     signal = random(torch, 10)
@@ -112,6 +172,9 @@ def test_refusals(torch):
         layer(random(torch, 10), random(torch, 3))
     with pytest.raises(ArgumentTypeError, match=r"argument w has the type torch.bfloat16, kernels take float32"):
         layer(random(torch, 10).detach(), random(torch, 3, dtype="bfloat16"))
+    for backend in ("torch", "numpy"):
+        with pytest.raises(ArgumentTypeError, match=r"argument w has the type torch.complex64; real numbers are need"):
+            td.torch_function((x, w), CONVOLUTION, w, backend)(random(torch, 10).detach(), torch.ones(3) * 1j)
     with pytest.raises(ArgumentError, match=r"2 arguments are needed \(x, w\), 1 given"):
         layer(random(torch, 10).detach())
     on_device = td.torch_function((x, w), CONVOLUTION, backend="cuda")

@@ -47,8 +47,8 @@ def jax_function(
     callable
         It takes arrays and numbers, returns arrays, and goes through ``jit``, ``grad``, ``jvp``, ``vjp``, ``jacfwd``,
         ``jacrev``, ``hessian`` and ``vmap``, in any order and to any order of derivative. Integer symbols take Python
-        integers. All arrays of real numbers become float32, or float64 where one of them is and JAX works with 64
-        bits; so do the results.
+        integers. All arrays of real numbers are converted to the type to which JAX promotes their types, where arrays
+        of integers count as JAX's default type; the results have this type. Only ``"jax"`` takes bfloat16 and float16.
 
     Raises
     ------
@@ -116,23 +116,25 @@ def _convert_arguments(jax: Any, function: BridgedFunction, values: Sequence[Any
                 f"argument {function.labels[position]} must be a known integer, not {value!r}: "
                 "pass a Python int, under jit by static_argnums"
             ) from None
-    reals = [position for position in arrays if position in function.reals]
+    types = []
     for position, array in arrays.items():
-        types = ("float32", "float64", *_INTEGERS) if position in function.reals else _INTEGERS
-        if str(array.dtype) not in types:
+        label, is_real = function.labels[position], position in function.reals
+        is_integer = jax.numpy.issubdtype(array.dtype, jax.numpy.integer)
+        is_float = jax.numpy.issubdtype(array.dtype, jax.numpy.floating)
+        if is_real and not array.weak_type:
+            types.append(array.dtype if is_float else jax.canonicalize(np.float64))
+        if function.backend == "jax":
+            if not (is_real or is_integer) or jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
+                needed = "real numbers" if is_real else "integers"
+                raise ArgumentTypeError(f"argument {label} has the type {array.dtype}; {needed} are needed")
+        elif not (is_integer or (is_real and str(array.dtype) in ("float32", "float64"))):
+            advice = "jnp.float32" if is_real else "int"
             raise ArgumentTypeError(
-                f"argument {function.labels[position]} has the type {array.dtype}, which kernels do not take: "
-                f"use .astype({'jnp.float32' if position in function.reals else 'int'})"
+                f"argument {label} has the type {array.dtype}, which kernels do not take: use .astype({advice})"
             )
-    single = all(arrays[position].dtype == np.float32 or arrays[position].weak_type for position in reals) and any(
-        arrays[position].dtype == np.float32 and not arrays[position].weak_type for position in reals
-    )
-    dtype = jax.canonicalize(np.float32 if single else np.float64)
-    arrays.update({position: arrays[position].astype(dtype) for position in reals})
+    dtype = jax.numpy.result_type(*types) if types else jax.canonicalize(np.float64)
+    arrays.update({p: array.astype(dtype) for p, array in arrays.items() if p in function.reals})
     return list(arrays.values()), tuple(integers)
-
-
-_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
 @cache
@@ -204,7 +206,7 @@ def _abstract_eval(jax: Any, f: Any, integers: Sequence[int], values: Sequence[A
     ``values``. ``integers`` are the values of its integer arguments.
     """
     shapes = f.shapes(merge_arguments(f.function, [v.shape for v in values], integers))
-    types = [v.dtype for v in values if v.dtype in (np.float32, np.float64)]
+    types = [v.dtype for v in values if jax.numpy.issubdtype(v.dtype, jax.numpy.floating)]
     return [jax.shaped(shape, types[0] if types else jax.canonicalize(np.float64)) for shape in shapes]
 
 

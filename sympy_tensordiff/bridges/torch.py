@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,8 +52,9 @@ def torch_function(
         Takes tensors (also numbers and NumPy arrays), in the memory of the host for the kernels of ``"llvm"``,
         ``"numba"`` and ``"numpy"``, on the device for ``"cuda"``; and returns a tensor. It takes part in PyTorch's
         differentiation, to any order, in ``torch.func`` and in ``torch.compile(fullgraph=True)``. One kernel computes
-        the gradients of all arguments that need one. Tensors of real numbers become float32, or float64 where one of
-        them is or holds integers; so does the result.
+        the gradients of all arguments that need one. Tensors of real numbers are converted to the type to which PyTorch
+        promotes their types, where tensors of integers count as float64; the result has this type. Only ``"torch"``
+        takes bfloat16 and float16, with the operations that PyTorch has for them, and follows ``torch.autocast``.
 
     Raises
     ------
@@ -216,12 +217,15 @@ def _convert_arguments(torch: Any, function: BridgedFunction, values: Sequence[A
         tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
         if position in function.reals and not is_number:
             types.append(tensor.dtype if tensor.is_floating_point() else torch.float64)
-        if tensor.is_complex() or (tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64)):
+        if tensor.is_complex():
+            raise ArgumentTypeError(f"argument {label} has the type {tensor.dtype}; real numbers are needed")
+        is_half = tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64)
+        if is_half and function.backend != "torch":
             raise ArgumentTypeError(f"argument {label} has the type {tensor.dtype}, kernels take float32: use .float()")
         if tensor.requires_grad and position not in function.variables and torch.is_grad_enabled():
             raise ArgumentError(f"argument {label} requires a gradient, but is not in wrt: add it, or pass .detach()")
         tensors.append(tensor)
-    dtype = torch.float32 if types and torch.float64 not in types else torch.float64
+    dtype = reduce(torch.promote_types, types) if types else torch.float64
     return [t.to(dtype) if position in function.reals else t for position, t in enumerate(tensors)]
 
 

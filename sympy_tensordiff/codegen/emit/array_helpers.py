@@ -388,9 +388,10 @@ def extreme_at(x, index, values, reduction):
     heads, rest, place = x.shape[:len(index)], x.shape[len(index):], 0
     for own, length in zip(index, heads):
         place = place*length + own
-    values = values.expand((*place.shape, *rest)).reshape((-1, *rest))
+    dtype = torch.promote_types(x.dtype, values.dtype)  # under autocast, values may be in half precision
+    values = values.to(dtype).expand((*place.shape, *rest)).reshape((-1, *rest))
     place = place.reshape((-1, *[1]*len(rest))).expand(values.shape)
-    return x.reshape((-1, *rest)).scatter_reduce(0, place, values, reduction).reshape(x.shape)
+    return x.to(dtype).reshape((-1, *rest)).scatter_reduce(0, place, values, reduction).reshape(x.shape)
 ''',
     "maximum_at": '''
 def maximum_at(x, index, values):
@@ -408,8 +409,9 @@ def added(x, index, values):
     if not x.numel():
         return x
     index = [torch.as_tensor(place, device=x.device) for place in index]
-    x = x.contiguous()  # PyTorch's compiler adds to an expanded tensor as if its entries were one
-    return x.index_put(torch.broadcast_tensors(*index), values, accumulate=True)
+    dtype = torch.promote_types(x.dtype, values.dtype)  # under autocast, x may be a product in half precision
+    x = x.to(dtype).contiguous()  # PyTorch's compiler adds to an expanded tensor as if its entries were one
+    return x.index_put(torch.broadcast_tensors(*index), values.to(dtype), accumulate=True)
 ''',
     "spread": '''
 def spread(values, fill, *spans):
@@ -453,7 +455,8 @@ def factorized(matrix, kind):
     "solve_factorized": '''
 def solve_factorized(factors, right, transposed):
     """The solution x of matrix @ x = right, or of the transposed matrix, from the factors of the matrix."""
-    columns = right[:, None] if right.ndim == 1 else right
+    triangles = factors[0] if isinstance(factors, tuple) else factors
+    columns = (right[:, None] if right.ndim == 1 else right).to(triangles.dtype)  # under autocast, of half precision
     if not isinstance(factors, tuple):
         solution = torch.cholesky_solve(columns, factors)
     elif transposed:
