@@ -697,3 +697,48 @@ def test_positive_parts_have_the_derivative_0_at_0(jax, torch):
     x = torch.tensor([0.0, 1.0, 3.0], requires_grad=True)
     td.lambdify(X_, value, "torch")(x).backward()
     assert x.grad.tolist() == [0, 1, 2]
+
+
+U_ = td.TensorSymbol("U", (N_, 3))
+FROM_EACH_OTHER = sympy.sqrt(td.IndexedSum((U_[I_, k] - U_[p, k]) ** 2, (k, 0, 2)))
+DISTANCES = {
+    "norm": (X_, td.norm(X_)),
+    "of rows": (U_, td.IndexedSum(sympy.sqrt(td.IndexedSum(U_[I_, k] ** 2, (k, 0, 2))), (I_, 0, N_ - 1))),
+    "of pairs": (U_, td.IndexedSum(FROM_EACH_OTHER, (p, 0, I_ - 1), (I_, 0, N_ - 1))),
+    "of all": (U_, td.IndexedSum(FROM_EACH_OTHER * sympy.cos(U_[I_, 0]), (p, 0, N_ - 1), (I_, 0, N_ - 1))),
+    "cubed": (X_, td.norm(X_) ** 3),
+}
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_derivatives_of_distances_are_0_at_0(name, jax, torch):
+    """A library that differentiates our value, or our gradient, finds our derivatives, at 0 and elsewhere."""
+    x, value = DISTANCES[name]
+    along = td.TensorSymbol("along", x.shape)
+    results = td.gradient(value, x), td.hvp(value, x, along)
+    half = np.ones([2] + [3] * (len(x.shape) - 1))
+    both = np.concatenate([0 * half, np.cos(np.arange(half.size)).reshape(half.shape)])
+    for place in (0 * half, both):
+        direction = np.ones(place.shape)
+        slope, curved = td.lambdify((x, along), results, "numpy")(place, direction)
+        assert place.any() or not (slope.any() or curved.any())
+        own, gradient = (td.lambdify(x, one, "jax") for one in (value, results[0]))
+        assert_close(jax.grad(own)(place), slope)
+        for f in (jax.grad(own), gradient):
+            assert_close(jax.jvp(f, (place,), (direction,))[1], curved)
+        own, gradient = (td.lambdify(x, one, "torch") for one in (value, results[0]))
+        tensor = torch.as_tensor(place).requires_grad_()
+        (first,) = torch.autograd.grad(own(tensor), tensor, create_graph=True)
+        assert_close(first.detach(), slope)
+        for one in (
+            first,
+            *[gradient(tensor)] * (name != "of pairs"),
+        ):  # whose reciprocals are stored before their tests
+            assert_close(torch.autograd.grad(one.sum(), tensor)[0], curved)
+
+
+def test_infinite_slopes_of_roots_stay(jax):
+    """A root of numbers that are no squares has an infinite slope at 0, and so has that of a negative multiple."""
+    roots = td.IndexedSum(sympy.sqrt(X_[I_]), (I_, 0, N_ - 1))
+    assert np.isinf(jax.grad(td.lambdify(X_, roots, "jax"))(np.zeros(2))).all()
+    assert "root(" not in td.generate_code(X_, sympy.sqrt(-2 * td.dot(X_, X_)), "jax")

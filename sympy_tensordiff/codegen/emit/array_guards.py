@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.ir.facts import (
     with_integers,
 )
 from sympy_tensordiff.codegen.ir.loops import Loop, Set, Statement, is_accumulator, is_let, is_store, reduction_of
-from sympy_tensordiff.codegen.ir.programs import Kernel, Program, Scatter
+from sympy_tensordiff.codegen.ir.programs import ContractionStep, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.ir.scalars import IndexValue, Load, Name, Number, Operation, Scalar, constant
 from sympy_tensordiff.codegen.ir.walk import dependences, loops, scalar_names, scalars, statements, walk
 from sympy_tensordiff.integer.affine import Affine, Constraint
@@ -283,8 +283,8 @@ def is_nonnegative(node: Scalar, names: Collection[str]) -> bool:
 
 
 def nonnegative_arrays(program: Program) -> frozenset[str]:
-    """Return the names of the arrays of `program` that one kernel fills and whose formulas show that no entry is
-    negative: those of squared distances, for example.
+    """Return the names of the arrays of `program` that one kernel or contraction fills and whose formulas show that no
+    entry is negative: those of squared distances, for example.
     """
     found = frozenset[str]()
     scattered = {step.array for step in program.kernels if isinstance(step, Scatter)}
@@ -293,6 +293,9 @@ def nonnegative_arrays(program: Program) -> frozenset[str]:
             names = nonnegative_names(step.body, found)
             if all(is_nonnegative(s.value, names) for s in statements(step.body) if is_store(s)):
                 found |= {step.array}
+        is_contraction = isinstance(step, ContractionStep) and step.array not in scattered
+        if is_contraction and step.left == step.right and step.factor >= 0:
+            found |= {step.array}  # sums of squares
     return found
 
 

@@ -196,6 +196,11 @@ def cofactor_tangent(x, direction):
 """The helpers of functions of matrices, each before its callers."""
 
 JAX_HELPERS: dict[str, str] = {
+    "root": '''
+def root(x):
+    """The square roots of sums of squares x, whose derivatives are 0 where x is 0."""
+    return jnp.where(x == 0, 0, jnp.sqrt(jnp.where(x == 0, 1, x)))
+''',
     "cosh": '''
 def cosh(x):
     """The hyperbolic cosine, with one exponential: that of XLA has errors of 12 units in the last place."""
@@ -315,6 +320,11 @@ def determinant_factorized(factors):
 """The helpers for JAX in place of those of all libraries."""
 
 TORCH_HELPERS: dict[str, str] = {
+    "root": '''
+def root(x):
+    """The square roots of sums of squares x, whose derivatives are 0 where x is 0."""
+    return torch.sqrt(x.masked_fill(x == 0, 1)).masked_fill(x == 0, 0)
+''',
     "maximum": '''
 def maximum(x, y):
     """The greater one of two integers or tensors of integers."""

@@ -17,6 +17,7 @@ from sympy_tensordiff.codegen.emit.array_guards import (
     Condition,
     Conditions,
     conditions_at,
+    is_nonnegative,
     is_singular,
 )
 from sympy_tensordiff.codegen.emit.array_lanes import SHORT_LENGTH, Lanes, Span
@@ -519,7 +520,7 @@ class VectorPrinter(ScalarPrinter):
         if node.function == "mul":
             factors = [self._with_guards(one) if isinstance(one, Operation) else one for one in node.arguments]
             return Operation("mul", tuple(factors))
-        if not is_singular(node, self.nonnegative) or not self.varies(node.arguments[0]):
+        if not is_singular(node, self.nonnegative) or not self._is_data(node.arguments[0]):
             return node
         first, *rest = node.arguments
         if isinstance(first, Operation) and (
@@ -536,7 +537,7 @@ class VectorPrinter(ScalarPrinter):
         masks, texts = self.masks, list[str]()
         needed = [not self.is_safe_without(mask, value, safe) for mask in masks]
         for number, mask in enumerate(masks):
-            if needed[number] and self.varies(mask) and self.varies(mask) <= self.varies(value):
+            if needed[number] and self._is_data(mask) and self.varies(mask) <= self.varies(value):
                 self.masks = masks[:number]
                 texts.append(self.scalar(mask, SUM))
         self.masks = masks
@@ -546,6 +547,10 @@ class VectorPrinter(ScalarPrinter):
         if not texts:
             return text, level
         return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.choice_of(safe, value)})", ATOM
+
+    def _is_data(self, node: Scalar) -> bool:
+        """Return whether `node` is an array or a number computed from arrays, not a number or condition of Python."""
+        return bool(self.varies(node)) or not (may_be_static(node) or as_integer_or_condition(node) is not None)
 
     def add_mask(self, name: str, conditions: Iterable[Condition], outer: Scalar | None) -> None:
         """Record the conditions under which the mask `name` is true: all `conditions`, and those recorded for the mask
@@ -613,7 +618,7 @@ class VectorPrinter(ScalarPrinter):
         """
         negative, rest = split_off_sign(node)
         if self.dialect.is_pure and isinstance(rest, Operation) and rest.function == "mul":
-            factors = sorted(rest.arguments, key=lambda factor: len(self.varies(factor)))
+            factors = sorted(map(_with_root_below, rest.arguments), key=lambda factor: len(self.varies(factor)))
             rest = Operation("mul", tuple(factors))
             return super()._product(Operation("neg", (rest,)) if negative else rest)
         return super()._product(node)
@@ -644,6 +649,16 @@ class VectorPrinter(ScalarPrinter):
         text = super().call(function, arguments)
         return f"real({text})" if function in NUMPY_HELPERS and not self.dialect.is_pure else text
 
+    def _may_be_root_of_0(self, base: Scalar) -> bool:
+        """Return whether `base` is a sum of squares that may be 0: then its root has the derivative 0. False if a mask
+        excludes 0.
+        """
+        if isinstance(base, Operation) and base.function == "guarded":
+            base = base.arguments[0]
+        if not is_nonnegative(base, self.nonnegative) or not is_singular(Operation("sqrt", (base,)), self.nonnegative):
+            return False
+        return not any(mask == Operation("ne", (base, Number(0))) for mask in self.masks)
+
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         """Return ``(text, precedence)`` of a choice: ``np.where(condition, value, otherwise)`` if the condition differs
         between entries, else a conditional expression.
@@ -664,6 +679,16 @@ class VectorPrinter(ScalarPrinter):
             test = self.dialect.condition.format(test)
         return f"np.where({test}, {', '.join(texts)})", ATOM
 
+    def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        """Return the text of the power ``base**exponent`` and its precedence. The square root of a sum of squares is a
+        call of the helper ``root`` in a library that differentiates the text.
+        """
+        if exponent == constant(0.5) and self.dialect.is_differentiated and self._may_be_root_of_0(base):
+            return f"root({self.argument(base)})", ATOM
+        if exponent == constant(-0.5):  # without the helper: its derivatives are infinite at 0
+            base, exponent = Operation("sqrt", (base,)), Number(-1)
+        return super().power(base, exponent)
+
     def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
         """Return ``(text, precedence)`` of ``base**exponent``. The text calls the helper ``power``, which multiplies,
         if ``base`` is an array and ``exponent`` at least 3; otherwise it uses ``**``.
@@ -671,6 +696,13 @@ class VectorPrinter(ScalarPrinter):
         if exponent < 3 or not self.varies(base):
             return super().integer_power(base, exponent)
         return f"power({self.scalar(base)}, {exponent})", ATOM
+
+
+def _with_root_below(factor: Scalar) -> Scalar:
+    """Return ``1/sqrt(x)`` for ``x**(-1/2)``, whose derivatives are infinite at 0, and other factors unchanged."""
+    if isinstance(factor, Operation) and factor.function == "pow" and factor.arguments[1] == constant(-0.5):
+        return Operation("pow", (Operation("sqrt", factor.arguments[:1]), Number(-1)))
+    return factor
 
 
 def is_static(condition: Scalar) -> bool:
