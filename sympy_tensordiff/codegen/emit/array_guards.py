@@ -293,9 +293,8 @@ def nonnegative_arrays(program: Program) -> frozenset[str]:
             names = nonnegative_names(step.body, found)
             if all(is_nonnegative(s.value, names) for s in statements(step.body) if is_store(s)):
                 found |= {step.array}
-        is_contraction = isinstance(step, ContractionStep) and step.array not in scattered
-        if is_contraction and step.left == step.right and step.factor >= 0:
-            found |= {step.array}  # sums of squares
+        if isinstance(step, ContractionStep) and step.array not in scattered:
+            found |= {step.array} if step.left == step.right and step.factor >= 0 else set()  # sums of squares
     return found
 
 
