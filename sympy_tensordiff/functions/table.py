@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sympy
@@ -245,6 +246,18 @@ _RECORDS = (
     RealFunction("acsch", sympy.acsch),
     RealFunction("acoth", sympy.acoth),
 )
+
+RELATIONS: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        **{"greater": sympy.Gt, "greater_equal": sympy.Ge, "less": sympy.Lt, "less_equal": sympy.Le},
+        **{"equal": sympy.Eq, "not_equal": sympy.Ne},
+    }
+)
+"""The comparisons of two numbers by their names in the package and in texts."""
+CONNECTIVES: MappingProxyType[str, Any] = MappingProxyType(
+    {"logical_and": sympy.And, "logical_or": sympy.Or, "logical_not": sympy.Not}
+)
+"""The operations on conditions by their names in the package and in texts; `logical_not` takes one, the others two."""
 
 _UNKNOWN = RealFunction("", sympy.Function)
 _by_function: dict[Any, RealFunction] = {}

@@ -68,7 +68,41 @@ def test_meaning(text) -> None:
     assert list(parsed.tensors) == ["A", "x", "y", "a", "idx"]
 
 
+RELATIONS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
+
+
+@every("name", [*RELATIONS])
+def test_comparisons_by_name(name) -> None:
+    """A call is the condition in `where`, and the function of the package, 1 or 0, as a number."""
+    for read in ("x[i]", "i"):
+        by_name, by_sign = (
+            td.parse_indexed(f"{DECLARED} f[i] = where({condition}, x[i], a)").expression
+            for condition in (f"{name}({read}, y[i])", f"{read} {RELATIONS[name]} y[i]")
+        )
+        assert by_name == by_sign
+    number = td.parse_indexed(f"{DECLARED} f[i] = 2*{name}(x[i], y[i])").expression
+    assert number == table(2 * getattr(td, name)(x[i], y[i]), (i, n))
+
+
+def test_operations_on_conditions_by_name() -> None:
+    """They join conditions by sign and by name; the value of the whole is 1 or 0."""
+    for by_name, by_sign in {
+        "logical_and(i < 2, less(y[i], x[i]))": "i < 2 and y[i] < x[i]",
+        "logical_or(greater(x[i], 0), not i < 2)": "x[i] > 0 or not i < 2",
+        "logical_not(logical_and(x[i] > 0, equal(i, 1)))": "not (x[i] > 0 and i == 1)",
+        "equal(1, 1)": "True",
+    }.items():
+        for form in ("where({}, x[i], a)", "where({}, 1, 0)"):
+            expected = td.parse_indexed(f"{DECLARED} f[n] f[i] = {form.format(by_sign)}").expression
+            assert td.parse_indexed(f"{DECLARED} f[n] f[i] = {form.format(by_name)}").expression == expected
+        assert td.parse_indexed(f"{DECLARED} f[n] f[i] = {by_name}*x[i]/x[i]").expression == expected
+
+
 REFUSED = {
+    "declare x[n] s = less(x[0]) derivative wrt x": "less takes 2 arguments, and 1 are given",
+    "declare x[n] s = logical_or(x[0] > 1) derivative wrt x": "logical_or takes 2 arguments, and 1 are given",
+    "declare x[n] s = logical_not(x[0]) derivative wrt x": "a condition is expected here, such as i < j",
+    "declare x[n] s = less(x[0] < 1, 1) derivative wrt x": "a number is expected here, not a condition",
     "": "the input is empty",
     "declare x[n] f[i] = x[i] + derivative wrt x": "`derivative` is not expected here, but an operand",
     "declare x[n] f[i] = x[i] @ x[i] derivative wrt x": "'@' does not belong to index notation; .* sum",

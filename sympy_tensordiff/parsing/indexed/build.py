@@ -10,7 +10,7 @@ import sympy
 from sympy import Add, Expr, Integer, Mul, S
 from sympy.logic.boolalg import Boolean
 
-from sympy_tensordiff.functions.table import readable_functions
+from sympy_tensordiff.functions.table import CONNECTIVES, RELATIONS, readable_functions
 from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS
 from sympy_tensordiff.parsing.frontend import (
     Tree,
@@ -131,6 +131,14 @@ def _tensor(node: Tree, axes: tuple[Any, ...]) -> TensorSymbol:
         return tensor
 
 
+def _piecewise(cases: list[tuple[Any, Any]]) -> Any:
+    """Return the `Piecewise` of the pairs ``(value, condition)`` in ``cases``."""
+    try:
+        return sympy.Piecewise(*cases)
+    except RecursionError:  # SymPy turns some conditions round for ever
+        return choice(cases)
+
+
 BoundIndices = Mapping[str, Any]
 """The indices bound around a node: from names to SymPy symbols."""
 
@@ -154,7 +162,7 @@ FUNCTIONS: MappingProxyType[str, FunctionSpec] = MappingProxyType(
     }
 )
 
-CONNECTIVES: MappingProxyType[str, FunctionSpec] = MappingProxyType(
+FUNCTIONS_OF_CONDITIONS: MappingProxyType[str, FunctionSpec] = MappingProxyType(
     {
         **{name: FunctionSpec(getattr(sympy, name), 2, 2) for name in ("Implies", "Equivalent")},
         **{name: FunctionSpec(getattr(sympy, name), 1, 0) for name in ("And", "Or", "Xor")},
@@ -162,6 +170,15 @@ CONNECTIVES: MappingProxyType[str, FunctionSpec] = MappingProxyType(
     }
 )
 """Functions of conditions whose result is a condition."""
+
+INDICATORS: MappingProxyType[str, FunctionSpec] = MappingProxyType(
+    {
+        **{name: FunctionSpec(relation, 2, 2) for name, relation in RELATIONS.items()},
+        **{name: FunctionSpec(CONNECTIVES[name], 2, 2) for name in ("logical_and", "logical_or")},
+        "logical_not": FunctionSpec(CONNECTIVES["logical_not"]),
+    }
+)
+"""Comparisons of two numbers and operations on conditions: as a number, such a call is 1 if it is true, else 0."""
 
 REDUCTIONS: MappingProxyType[str, Any] = MappingProxyType(
     {
@@ -232,10 +249,22 @@ class IndexedBuilder:
 
     def condition_of(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the condition ``part``; raise `ParseError` if it is not a condition."""
+        if part.kind == "call" and part.text in INDICATORS:
+            with errors_at(part):
+                return self.indicated_condition(part, bound_indices)
         value = self.value_of(part, bound_indices)
         if isinstance(value, Expr) or not isinstance(value, Boolean):
             raise part.error("a condition is expected here, such as i < j")
         return value
+
+    def indicated_condition(self, part: Tree, bound_indices: BoundIndices) -> Any:
+        """Return the condition of ``part``, a call of one of `INDICATORS` such as ``less(i, j)``; raise `ParseError`
+        for a wrong number of arguments.
+        """
+        one = self.number_of if part.text in RELATIONS else self.condition_of
+        return self.call_checked(
+            INDICATORS[part.text], part, [one(operand, bound_indices) for operand in part.children]
+        )
 
     def value_of(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of ``part``; raise `ParseError` if a number in it is invalid or too long."""
@@ -354,7 +383,9 @@ class IndexedBuilder:
             return self.build_binder(part, bound_indices)
         if name in STRUCTURES:
             return self.build_choice(part, bound_indices)
-        spec = FUNCTIONS.get(name) or CONNECTIVES.get(name)
+        if name in INDICATORS:
+            return _piecewise([(S.One, self.condition_of(part, bound_indices)), (S.Zero, S.true)])
+        spec = FUNCTIONS.get(name) or FUNCTIONS_OF_CONDITIONS.get(name)
         if spec is None:
             if name in self.names.tensors:
                 raise part.error(f"{short(name)} is a tensor; its indices are in brackets, as in {short(name)}[i]")
@@ -363,11 +394,17 @@ class IndexedBuilder:
                     f"{name} is a function of whole matrices, and not of index notation: write a matrix formula, "
                     f"without =, as in `declare X[n, n] {name}(X) derivative wrt X`"
                 )
-            names = [*FUNCTIONS, *REDUCTIONS, *STRUCTURES]
+            names = [*FUNCTIONS, *INDICATORS, *REDUCTIONS, *STRUCTURES]
             listed = ", ".join(one for one in names if one.islower() or one.lower() not in names)
             raise part.error(f"{short(name)} is not a function; the functions are {listed}")
         one = self.number_of if name in FUNCTIONS else self.condition_of
-        values = [one(operand, bound_indices) for operand in part.children]
+        return self.call_checked(spec, part, [one(operand, bound_indices) for operand in part.children])
+
+    def call_checked(self, spec: FunctionSpec, part: Tree, values: list[Any]) -> Any:
+        """Return the function ``spec`` of ``values``, the arguments of the call ``part``; raise `ParseError` if their
+        number is wrong, or the last one of a remainder is 0.
+        """
+        name = part.text
         if not spec.least <= len(values) <= (spec.most or len(values)):
             count = f"{spec.least} to {spec.most}" if spec.most > spec.least else f"{spec.least}"
             raise part.error(f"{name} takes {count} arguments, and {len(values)} are given")
@@ -389,11 +426,7 @@ class IndexedBuilder:
                 if case.kind != "tuple" or len(case.children) != 2:
                     raise case.error("Piecewise takes pairs of a value and a condition, as in (x[i], i < j)")
                 cases.append((case.children[0], self.condition_of(case.children[1], bound_indices)))
-        found = [(self.number_of(value, bound_indices), condition) for value, condition in cases]
-        try:
-            return sympy.Piecewise(*found)
-        except RecursionError:  # SymPy turns some conditions round for ever
-            return choice(found)
+        return _piecewise([(self.number_of(value, bound_indices), condition) for value, condition in cases])
 
     def build_binder(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of ``part``, a reduction or comprehension such as ``sum(x[i], i)``: its body over the

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-import sympy
 from sympy import And, Ne, Not, Or, Piecewise, S, sympify
 from sympy.logic.boolalg import Boolean
 
+from sympy_tensordiff.functions.table import RELATIONS
 from sympy_tensordiff.symbolic.expressions.call_errors import explained
 from sympy_tensordiff.symbolic.index_notation.signatures import Scalar, documented
 from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction
@@ -34,10 +34,11 @@ ShapeError
 """
 
 
-def _relation(name: str, relation: Any, condition: str) -> Callable[[Scalar, Scalar], Any]:
-    """Return the public function ``name``, such as `td.less`, with the value 1 where SymPy's ``relation`` of two
-    operands is true, and 0 elsewhere. ``condition`` is its description for the docstring.
+def _relation(name: str, condition: str) -> Callable[[Scalar, Scalar], Any]:
+    """Return the public function ``name``, such as `td.less`, with the value 1 where the relation of that name
+    between two operands is true, and 0 elsewhere. ``condition`` is its description for the docstring.
     """
+    relation = RELATIONS[name]
 
     def applied(A: Scalar, B: Scalar) -> Any:
         """Return 1 where the relation between ``A`` and ``B`` holds, 0 elsewhere, entry by entry."""
@@ -49,12 +50,12 @@ def _relation(name: str, relation: Any, condition: str) -> Callable[[Scalar, Sca
     )
 
 
-greater = _relation("greater", sympy.Gt, "``A > B``")
-greater_equal = _relation("greater_equal", sympy.Ge, "``A >= B``")
-less = _relation("less", sympy.Lt, "``A < B``")
-less_equal = _relation("less_equal", sympy.Le, "``A <= B``")
-equal = _relation("equal", sympy.Eq, "the entries are equal")
-not_equal = _relation("not_equal", sympy.Ne, "the entries differ")
+greater = _relation("greater", "``A > B``")
+greater_equal = _relation("greater_equal", "``A >= B``")
+less = _relation("less", "``A < B``")
+less_equal = _relation("less_equal", "``A <= B``")
+equal = _relation("equal", "the entries are equal")
+not_equal = _relation("not_equal", "the entries differ")
 
 
 class _Condition(NamedTuple):
