@@ -259,6 +259,8 @@ HOSTILE = {
     "x_{i} + x_{i j}": "has 2 indices here and 1 elsewhere",
     r"\sum_{i=1}^n x_i + \sum_{i=1}^m x_i": "as long as",
     r"x^\top x \\ y": "second line",
+    r"declare A[n, n, n] \det(A)": "det takes a matrix, not a tensor with 3 axes",
+    r"declare A[n, n, n], x[n] \operatorname{solve}(A, x)": "solve takes a matrix, not a tensor with 3 axes",
     "": "the input is empty",
 }
 

@@ -166,6 +166,41 @@ def test_functions_along_an_axis(name):
             assert td.parse(f"declare A[n, m] {td.to_text(parsed.expression, 'matrix')}") == parsed
 
 
+OTHER_SIZES = """
+declare A[n, n], x[n] solve(A, x) | A (n, n) x (n,)
+solve(A, B) @ x | A (n, n) B (n, m) x (m,)
+declare x[n] flip(x) | x (n,)
+declare A[n, m] flip(A) | A (n, m)
+declare A[n, m] flip(A, axis=0) | A (n, m)
+kron(A, B) @ x | A (n, m) B (l, p) x (m*p,)
+declare x[n], y[m] kron(x, y) | x (n,) y (m,)
+kron(A, B) + kron(B, A) | A (n, m) B (l, p)
+reshape(x, (n, m)) @ y | x (m*n,) y (m,)
+reshape(A, -1) + x | A (n, m) x (m*n,)
+declare A[n, m] reshape(A, (m, n)) | A (n, m)
+reshape(x, (2, 3)) @ A | x (6,) A (3, n)
+"""
+LENGTHS = dict(zip("nmlp", (4, 3, 2, 5), strict=True))
+
+
+@every("row", OTHER_SIZES.strip().splitlines())
+def test_values_of_functions_of_other_shapes(row):
+    """Solutions, Kronecker products and reshaped tensors are those of NumPy; a size may be a product of two."""
+    text, shapes = row.split(" | ")
+    parsed = td.parse(text)
+    assert " ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in parsed.tensors.items()) == shapes
+    sizes = {td.indices(name): length for name, length in LENGTHS.items()}
+    draw = np.random.default_rng(0)
+    arrays = {
+        name: draw.uniform(-1, 1, [int(sympy.sympify(extent).subs(sizes)) for extent in tensor.shape])
+        for name, tensor in parsed.tensors.items()
+    }
+    expected = eval(re.sub(r"declare (\w+(\[[^]]*\])?,? )*", "", text), NAMES, {**LENGTHS, **arrays})
+    named = {parsed.tensors[name]: array for name, array in arrays.items()}
+    used = {size: length for size, length in sizes.items() if size in parsed.expression.free_symbols}
+    assert np.allclose(td.evaluate(parsed.expression, {**named, **used}), expected, rtol=1e-9)
+
+
 def test_a_size_is_a_number():
     parsed = td.parse("declare Q[n, d], K[m, d] softmax(Q @ K.T/sqrt(d), axis=1)")
     assert parsed.expression == td.softmax(
@@ -257,6 +292,17 @@ sin(x, y) | sin takes 1 arguments, and 2 are given
 max(x) | max takes 2 or more arguments
 declare x[n] det(x) | det takes a matrix, not a column vector
 declare x[n] vector(x) | vector takes a number, not a column vector
+declare x[n], A[n, m] solve(A, x') | solve takes a column vector or a matrix, not a row vector
+declare c, A[n, m] solve(c, A) | solve takes a matrix, not a number
+declare c, x[n] kron(c, x) | kron takes a column vector or a row vector or a matrix, not a number
+declare x[n], A[n, m] kron(x, A) | kron takes two matrices or two vectors alike, not a column vector and a matrix
+kron(A, A) + A | the formula makes an axis as long as a product with its own length
+declare x[k] kron(A, B)*x | the formula makes axes of sizes k and m*p equally long
+declare A[2, 2], B[3, 3], x[5] kron(A, B)*x | the formula makes axes of sizes 5 and 6 equally long
+declare c flip(c) | flip takes a column vector or a row vector or a matrix, not a number
+reshape(A, n, m) | reshape takes 2 arguments, and 3 are given; the shape is one argument, as in reshape(A, (n, m))
+declare A[n, m] reshape(A, (n, m, k)) | reshape gives at most two axes, as in reshape(A, (n, m)), not 3
+declare A[n, m] reshape(A, (p, n)) | reshape: (n, m) and (p, n) have different numbers of entries
 ones(n, m, k) | ones takes 1 or more arguments, and 3 are given
 ones(1 + n)'*x | is not a size: a size is a name or an integer
 zeros((n, m, k))*x | zeros takes one size or two, as in ones(n)
@@ -273,7 +319,7 @@ x y | `y` follows an operand; write a product with `*`, and `derivative wrt` at 
 A[i, j] | entries such as A[i, j] are index notation, which reads declare A[n, n]
 A\\b | does not belong to matrix formulas; write inv(A)*b
 sum(A, dim=1) | a formula is an expression without `=`; index notation reads f[i] = …
-norm(A, axis=1) | norm takes no axis; cumprod, cumsum, logsumexp, mean, prod, softmax, std, sum, var do
+norm(A, axis=1) | norm takes no axis; cumprod, cumsum, flip, logsumexp, mean, prod, softmax, std, sum, var do
 sum(A, axis=2) | a matrix has the axes 0 and 1, not 2
 declare x[n] sum(x, axis=0) | sum takes a matrix, not a column vector
 declare A[n, m] softmax(A) | softmax of a matrix runs along its rows or its columns: write softmax(A, axis=1) or axis=0

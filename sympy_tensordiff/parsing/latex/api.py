@@ -12,7 +12,7 @@ import sympy
 from lark import Token
 
 from sympy_tensordiff.errors import ParseError
-from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
+from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import (
     TERMINALS,
     Language,
@@ -29,7 +29,7 @@ from sympy_tensordiff.parsing.latex.lower import LatexLowering
 from sympy_tensordiff.parsing.latex.lower_base import BoundIndices
 from sympy_tensordiff.parsing.latex.names import GREEK, LatexBinder, items_of, name_of_index
 from sympy_tensordiff.parsing.latex.shapes import LatexShapes, conflict, first_index, integer_value, order_of_rank
-from sympy_tensordiff.parsing.matrix.api import infer_orders, order_word
+from sympy_tensordiff.parsing.matrix.api import infer_orders, lengths_of_axes, order_word
 from sympy_tensordiff.parsing.matrix.shapes import COLUMN, NUMBER
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
@@ -307,7 +307,7 @@ class LatexReader:
         shapes.run(self.nodes)
         known = known_sizes(shapes)
         taken = {*self.names, *self.formula.integers, *self.formula.indices}
-        lengths = size_symbols(unified, taken, known)
+        lengths = lengths_of_axes(self.root, shapes, taken, known)
         tensors = {
             name: TensorSymbol(
                 name,

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from lark import Token
+from sympy import Mul
 
 from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.axes import AxisClasses, size_symbols
@@ -135,8 +136,9 @@ def _first_occurrences(nodes: list[Tree]) -> dict[str, Tree]:
     """Return a dictionary from the names of tensors and numbers in ``nodes`` to the node of their first occurrence."""
     sizes: set[Tree] = set()
     for node in nodes:
-        if node.kind == "call" and node.text in CONSTANT_TENSORS:
-            sizes.update(part for operand in node.children for part in bottom_up(operand))
+        if node.kind == "call" and (node.text in CONSTANT_TENSORS or node.text == "reshape"):
+            operands = node.children[1:] if node.text == "reshape" else node.children
+            sizes.update(part for operand in operands for part in bottom_up(operand))
     for node in nodes:
         if node.kind == "tuple" and node not in sizes:
             raise node.error("several values in parentheses occur only in sizes, as in zeros((n, m))")
@@ -188,7 +190,7 @@ def _build_expression(
     shapes = ShapeInference(orders, _is_numpy(nodes), unified, axes, sizes)
     shapes.run(nodes)
     known = _known_sizes(nodes[-1], unified, shapes.sizes, orders)
-    lengths = size_symbols(unified, {*orders, *shapes.sizes}, known)
+    lengths = lengths_of_axes(nodes[-1], shapes, {*orders, *shapes.sizes}, known)
     tensors = {
         name: TensorSymbol(name, tuple(lengths[unified.root(axis)] for axis in axes[name] if axis is not None))
         for name in ordered
@@ -215,6 +217,30 @@ def _known_sizes(root: Tree, unified: AxisClasses, sizes: dict[str, int], orders
         if other != name:
             raise root.error(f"the formula makes axes of sizes {short(other)} and {short(name)} equally long")
     return {axis: value for axis, (_, value) in known.items()}
+
+
+def lengths_of_axes(root: Tree, shapes: ShapeInference, taken: Collection[str], known: Mapping[int, Any]) -> Any:
+    """Return a dictionary from axes to their lengths: those that are ``known``, products for the axes that ``shapes``
+    records as such, and symbols with names that are not ``taken`` for the others. Of the axes that are equally long,
+    only one is a key. Raise `ParseError` at ``root`` if lengths contradict each other.
+    """
+    assert shapes.unified is not None
+    number = shapes.unified.root
+    products = [(number(axis), [*map(number, factors)]) for axis, factors in shapes.products]
+    lengths = size_symbols(shapes.unified, taken, {**{axis: None for axis, _ in products}, **known})
+    while products:
+        ready = [
+            (axis, factors) for axis, factors in products if all(lengths[factor] is not None for factor in factors)
+        ]
+        if not ready:
+            raise root.error("the formula makes an axis as long as a product with its own length")
+        for axis, factors in ready:
+            length = Mul(*(lengths[factor] for factor in factors))
+            if lengths[axis] is not None and lengths[axis] != length:
+                raise root.error(f"the formula makes axes of sizes {lengths[axis]} and {length} equally long")
+            lengths[axis] = length
+        products = [one for one in products if one not in ready]
+    return lengths
 
 
 # ---------------------------------------------------------------------------- orders

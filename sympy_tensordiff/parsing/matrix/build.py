@@ -25,7 +25,15 @@ from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
 from sympy_tensordiff.symbolic.index_notation.indices import indices
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.whole_tensors import comparisons, entrywise_functions, functions, operators, reductions
+from sympy_tensordiff.symbolic.whole_tensors import (
+    comparisons,
+    concatenation,
+    entrywise_functions,
+    functions,
+    operators,
+    rearrangements,
+    reductions,
+)
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
@@ -34,6 +42,7 @@ _PLAIN: dict[str, Any] = {
     **{"logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "diag": functions.diag},
     **{"tr": functions.trace, "trace": functions.trace, "det": functions.det, "inv": functions.inv},
     **{"adj": functions.adj, "dot": functions.dot, "outer": functions.outer},
+    **{"solve": functions.solve, "kron": concatenation.kron, "flip": rearrangements.flip},
     **{name: getattr(reductions, name) for name in ("prod", "var", "std", "cumsum", "cumprod")},
 }
 
@@ -150,6 +159,8 @@ class MatrixBuilder:
                 return self.apply_entrywise("log", [functions.det(parts[0])])
             case "transpose":
                 return self._build_transpose(node, parts[0])
+            case "reshape":
+                return rearrangements.reshape(parts[0], shape)
             case "vector" | "matrix" | "ones" | "zeros":
                 return FilledTensor(
                     parts[0] if name in ("vector", "matrix") else S.One if name == "ones" else S.Zero, shape

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from sympy_tensordiff.functions.table import MAX_OPERANDS, readable_functions
+from sympy_tensordiff.functions.table import CONNECTIVES, MAX_OPERANDS, RELATIONS, readable_functions
 from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import Tree
 
@@ -16,8 +16,7 @@ Axes: TypeAlias = tuple[int | None, int | None]
 NUMBER, COLUMN, ROW, MATRIX = range(4)
 SHAPE_NAMES = ("a number", "a column vector", "a row vector", "a matrix")
 
-COMPARISONS = frozenset({"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"})
-CHOICES = {**dict.fromkeys(COMPARISONS | {"logical_and", "logical_or"}, (2, 2)), "logical_not": (1, 1), "where": (3, 3)}
+CHOICES = {**dict.fromkeys([*RELATIONS, *CONNECTIVES], (2, 2)), "logical_not": (1, 1), "where": (3, 3)}
 ENTRYWISE: dict[str, tuple[int, int]] = {
     **{name: record.operands for name, record in readable_functions().items()},
     **dict.fromkeys(("max", "maximum", "min", "minimum"), (2, MAX_OPERANDS)),
@@ -27,18 +26,21 @@ ENTRYWISE: dict[str, tuple[int, int]] = {
 
 REDUCTIONS = frozenset({"sum", "mean", "prod", "var", "std", "norm", "norm1", "norm2", "logsumexp"})
 SQUARE_MATRIX_FUNCTIONS = frozenset({"tr", "trace", "det", "logdet", "inv", "adj"})
+FUNCTIONS_OF_MATRICES = SQUARE_MATRIX_FUNCTIONS | {"diag", "solve", "kron"}
+"""Functions that take no tensors with more than two axes, which LaTeX has."""
 VECTOR_FUNCTIONS = frozenset({"dot", "outer"})
+FUNCTIONS_OF_TWO = VECTOR_FUNCTIONS | {"solve", "kron", "reshape"}
 CONSTANT_TENSORS = frozenset({"ones", "zeros", "eye", "DeltaTensor"})
-OTHER_FUNCTIONS = frozenset({"diag", "softmax", "cumsum", "cumprod", "transpose", "vector", "matrix"})
-RUNNING = frozenset({"softmax", "cumsum", "cumprod"})
+OTHER_FUNCTIONS = frozenset({"diag", "softmax", "cumsum", "cumprod", "flip", "transpose", "vector", "matrix"})
+RUNNING = frozenset({"softmax", "cumsum", "cumprod", "flip"})
 """Functions along an axis of a matrix whose value has the shape of the matrix."""
 ALONG_AXIS = RUNNING | REDUCTIONS - {"norm", "norm1", "norm2"}
 """Functions that take ``axis=``."""
 FUNCTIONS = (
-    frozenset(ENTRYWISE) | REDUCTIONS | SQUARE_MATRIX_FUNCTIONS | VECTOR_FUNCTIONS | CONSTANT_TENSORS | OTHER_FUNCTIONS
+    frozenset(ENTRYWISE) | REDUCTIONS | SQUARE_MATRIX_FUNCTIONS | FUNCTIONS_OF_TWO | CONSTANT_TENSORS | OTHER_FUNCTIONS
 )
 
-NAMES_OF_TENSORS_TOO = frozenset({*CHOICES, "var", "std", "prod", "clip", "square", "frac"})
+NAMES_OF_TENSORS_TOO = frozenset({*CHOICES, "var", "std", "prod", "clip", "square", "frac", "flip", "solve", "kron"})
 """Functions whose names a formula may give to a tensor instead, if it does not call them."""
 
 UNUSUAL, RARE, ODD = 1, 2, 4
@@ -60,7 +62,7 @@ class ShapeInference:
     `orders` has the order of each name. With `is_numpy`, ``*`` is element-wise, as for NumPy arrays. `unified` has the
     classes of axes of equal length; without it only orders are compared. `names` has the axes of the names. `penalty`
     is the total penalty of the orders, `axes` has the axes of each node, `sizes` those of the sizes named in
-    ``ones(n)``.
+    ``ones(n)``, `products` has the pairs of an axis and the axes whose lengths it multiplies, as for ``kron(A, B)``.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class ShapeInference:
         self.sizes = dict(sizes or {})
         self.penalty = 0
         self.axes: dict[Tree, Axes] = {}
+        self.products: list[tuple[int, tuple[int, ...]]] = []
         self.constants: set[Tree] = set()
 
     def run(self, nodes: Iterable[Tree]) -> Axes:
@@ -257,7 +260,8 @@ class ShapeInference:
         least, most = argument_counts(name)
         if not least <= len(parts) <= most:
             needed = least if least == most else f"{least} or more"
-            raise node.error(f"{name} takes {needed} arguments, and {len(parts)} are given")
+            form = "; the shape is one argument, as in reshape(A, (n, m))" * (name == "reshape")
+            raise node.error(f"{name} takes {needed} arguments, and {len(parts)} are given{form}")
         if (axis := axis_of_call(node)) is not None:
             self.check_shape(node, parts[0], MATRIX)
             return parts[0] if name in RUNNING else (parts[0][1 - axis], None)
@@ -269,6 +273,8 @@ class ShapeInference:
             self.check_shape(node, parts[0], MATRIX)
             self.unify(*parts[0])
             return parts[0] if name in ("inv", "adj") else (None, None)
+        if name in ("solve", "kron", "reshape"):
+            return getattr(self, f"infer_{name}")(node, *parts)  # type: ignore[no-any-return]
         if name in VECTOR_FUNCTIONS:
             first, second = (self.axis_of_vector(node, part) for part in parts)
             if name == "outer":
@@ -276,6 +282,50 @@ class ShapeInference:
             self.unify(first, second)
             return None, None
         return self.infer_other_call(node, parts[0])
+
+    def infer_solve(self, node: Tree, matrix: Axes, right: Axes) -> Axes:
+        """Return the axes of the solution of a linear system, those of its right side ``right``."""
+        self.check_shape(node, matrix, MATRIX)
+        self.check_shape(node, right, COLUMN, MATRIX)
+        self.unify(*matrix)
+        self.unify(matrix[0], right[0])
+        return right
+
+    def infer_kron(self, node: Tree, first: Axes, second: Axes) -> Axes:
+        """Return the axes of a Kronecker product of two matrices, columns or rows; raise `ParseError` for others."""
+        self.check_shape(node, first, COLUMN, ROW, MATRIX)
+        self.check_shape(node, second, COLUMN, ROW, MATRIX)
+        if shape_code(first) != shape_code(second):
+            shown = SHAPE_NAMES[shape_code(first)], SHAPE_NAMES[shape_code(second)]
+            raise node.error(f"kron takes two matrices or two vectors alike, not {shown[0]} and {shown[1]}")
+        rows, columns = (None if None in pair else self.product_axis(pair) for pair in zip(first, second, strict=True))
+        return rows, columns
+
+    def infer_reshape(self, node: Tree, operand: Axes, shape: Axes) -> Axes:
+        """Return the axes of ``reshape(A, (n, m))``, in which sizes are names and integers, or of ``reshape(A, -1)``.
+        Raise `ParseError` for another shape.
+        """
+        self.check_shape(node, operand, COLUMN, ROW, MATRIX)
+        given = node.children[1]
+        old = [axis for axis in operand if axis is not None]
+        if integer_exponent(given) == -1:
+            return self.product_axis(old), None
+        sizes = given.children if given.kind == "tuple" else (given,)
+        if len(sizes) > 2:
+            raise node.error(f"reshape gives at most two axes, as in {node.text}(A, (n, m)), not {len(sizes)}")
+        new = [self.axis_of_size(part) for part in sizes]
+        if len(old) == 1 and len(new) == 1:
+            self.unify(old[0], new[0])
+        elif len(old) == 1:
+            self.unify(old[0], self.product_axis(new))
+        return (*new, None)[:2]  # type: ignore[return-value]
+
+    def product_axis(self, factors: Sequence[int | None]) -> int:
+        """Return a new axis, which is as long as the product of the lengths of ``factors``."""
+        axis = self.new_axis()
+        if self.unified:
+            self.products.append((axis, tuple(factor for factor in factors if factor is not None)))
+        return axis
 
     def infer_other_call(self, node: Tree, axes: Axes) -> Axes:
         """Return the axes of the result of a function of one argument that is not applied entry by entry, such as
@@ -290,6 +340,9 @@ class ShapeInference:
                 return self.new_axes(MATRIX)
             case "transpose":
                 return axes[::-1]
+            case "flip":
+                self.check_shape(node, axes, COLUMN, ROW, MATRIX)
+                return axes
             case "softmax" | "cumsum" | "cumprod":
                 if shape_code(axes) == MATRIX:
                     along = f"{node.text}({node.children[0].shown}, axis=1)"
@@ -330,9 +383,11 @@ class ShapeInference:
         """Raise `ParseError` unless ``axes``, of an argument of the function ``node``, have one of the shape codes
         ``orders`` (0 number, 1 column, 2 row, 3 matrix).
         """
-        if shape_code(axes) not in orders:
+        is_higher = len(axes) > 2 and node.text in FUNCTIONS_OF_MATRICES
+        if is_higher or shape_code(axes) not in orders:
             wanted = " or ".join(SHAPE_NAMES[order] for order in orders)
-            raise node.error(f"{node.text} takes {wanted}, not {SHAPE_NAMES[shape_code(axes)]}")
+            given = f"a tensor with {len(axes)} axes" if is_higher else SHAPE_NAMES[shape_code(axes)]
+            raise node.error(f"{node.text} takes {wanted}, not {given}")
 
     def axis_of_vector(self, node: Tree, axes: Axes) -> int | None:
         """Return the only axis of the vector `node`, a row or a column. ``axes`` has its row axis and its column axis,
@@ -388,7 +443,7 @@ def argument_counts(name: str) -> tuple[int, int]:
     """Return the least and the greatest number of arguments of the function ``name``."""
     if name in CONSTANT_TENSORS:
         return 1 - (name == "eye"), 2
-    return ENTRYWISE.get(name, (2, 2) if name in VECTOR_FUNCTIONS else (1, 1))
+    return ENTRYWISE.get(name, (2, 2) if name in FUNCTIONS_OF_TWO else (1, 1))
 
 
 def has_axis(axes: Axes) -> bool:
