@@ -20,12 +20,11 @@ from sympy_tensordiff.parsing.frontend import (
     Tree,
     bottom_up,
     check_declarations,
-    is_call_of_name,
     names_hint,
     short,
     token_text,
 )
-from sympy_tensordiff.parsing.numbers import FUNCTIONS
+from sympy_tensordiff.parsing.numbers import ENTRYWISE, FUNCTIONS
 from sympy_tensordiff.symbolic.index_notation.indices import indices
 from sympy_tensordiff.symbolic.whole_tensors.subscripts import Subscripts
 
@@ -58,11 +57,8 @@ def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -
             f"{token_text(token)} follows an operand without an operator; "
             "write a product with its letters, as in `2 *(,i->i) x`"
         )
-    if is_call_of_name(token, expected, before):
-        return (
-            f"`{short(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS))}; "
-            "write a product with its letters, as in `a *(i,i->i) (b + c)`"
-        )
+    if token.type == "COMMA":
+        return "a comma separates the letters of a product, as in `a *(i,i->) b`, or the operands of a function"
     if token.type in ("LEFT", "LETTERS"):
         return "an operator is missing before the parenthesis: write a product as `a *(i,i->i) (b + c)`"
     return ""
@@ -77,7 +73,6 @@ THESIS = Language(
     example='"declare x 1 expression x *(i,i->) x derivative wrt x"',
     signs={
         "": "inputs consist of letters a-z and A-Z, digits, + - * / ^ ( ) and blanks",
-        ",": "a comma separates the letters of a product, as in `a *(i,i->) b`",
         ">": "an arrow separates the letters of a product from those of the result, as in `a *(i,i->) b`",
         "_": "names are letters and digits, beginning with a letter",
         ".": "a number has a digit before or after the point",
@@ -219,7 +214,9 @@ class AxisSizes:
                 return 2 * self.unified.new_axes(parse_order(node, node.tokens[2], MAX_ORDER // 2))
             case "function" if node.text in MATRIX_FUNCTIONS:
                 return self._infer_matrix(node)
-            case "function" | "negative":
+            case "function":
+                return self._infer_function(node)
+            case "negative":
                 return self.axes[node.children[0]]
             case "power":
                 return self._infer_power(node)
@@ -228,21 +225,43 @@ class AxisSizes:
             case _:
                 return self._infer_elementwise(node)
 
+    def _infer_function(self, node: Tree) -> Axes:
+        """Return the axes of a function that is applied entry by entry; raise `ParseError` if there is none of this
+        name, or if the operands do not fit.
+        """
+        if node.text not in ENTRYWISE:
+            others = [name for name in ENTRYWISE if name.islower() and name not in FUNCTIONS]
+            raise node.error(
+                f"`{short(node.text)}` is not a function: the functions are "
+                f"{', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS, *others))}; "
+                "write a product with its letters, as in `a *(i,i->i) (b + c)`"
+            )
+        self._check_operands(node, *ENTRYWISE[node.text])
+        return self._infer_elementwise(node)
+
+    def _check_operands(self, node: Tree, least: int, most: int) -> None:
+        """Raise `ParseError` unless the function ``node`` has ``least`` to ``most`` operands."""
+        if not least <= len(node.children) <= most:
+            needed = least if least == most else f"{least} or more"
+            raise node.error(f"{node.text} takes {needed} operands, and {len(node.children)} are given")
+
     def _infer_elementwise(self, node: Tree) -> Axes:
-        """Return the axes of the sum, difference or quotient `node`: those of an operand with axes. Record that
-        corresponding axes of both operands have equal lengths; raise `ParseError` if the operands have different
+        """Return the axes of the sum, difference, quotient or function `node`: those of an operand with axes. Record
+        that corresponding axes of the operands have equal lengths; raise `ParseError` if the operands have different
         numbers of axes.
         """
-        first, second = node.children
-        left, right = self.axes[first], self.axes[second]
-        if len(left) != len(right) and left and right:
-            raise node.error(
-                f"the operands of {node.text} have different orders: {first.shown} has order {len(left)}, "
-                f"{second.shown} has order {len(right)}; they need equal orders, or one of them order 0"
-            )
-        for pair in zip(left, right, strict=False):
-            self.unified.unify(*pair)
-        return left or right
+        first = next((part for part in node.children if self.axes[part]), node.children[0])
+        axes = self.axes[first]
+        for other in node.children:
+            own = self.axes[other]
+            if own and len(own) != len(axes):
+                raise node.error(
+                    f"the operands of {node.text} have different orders: {first.shown} has order {len(axes)}, "
+                    f"{other.shown} has order {len(own)}; they need equal orders, or one of them order 0"
+                )
+            for pair in zip(axes, own, strict=False):
+                self.unified.unify(*pair)
+        return axes
 
     def _infer_power(self, node: Tree) -> Axes:
         """Return the axes of a power, those of its base; raise `ParseError` if the exponent has axes."""
@@ -259,6 +278,7 @@ class AxisSizes:
         """Return the axes of `node`, ``det(X)`` (none), or ``inv(X)`` or ``adj(X)`` (those of X), and record that both
         axes of X have equal lengths. A number X stands for a matrix filled with it.
         """
+        self._check_operands(node, 1, 1)
         (operand,) = node.children
         if operand in self.numbers:
             self.axes[operand] = self.unified.new_axes(2)

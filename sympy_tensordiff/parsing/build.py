@@ -15,7 +15,7 @@ from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
 from sympy_tensordiff.parsing.text_terms import split_coefficient
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.whole_tensors import entrywise_functions, functions
+from sympy_tensordiff.symbolic.whole_tensors import functions
 from sympy_tensordiff.symbolic.whole_tensors.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
@@ -129,13 +129,15 @@ class ThesisBuilder:
         """Return the function call ``node``, applied entry by entry, or to a whole matrix for ``det``, ``inv`` and
         ``adj``.
         """
-        (operand,) = node.children
-        value = self.take_value(operand)
+        values = [self.take_value(operand) for operand in node.children]
         if node.text not in MATRIX_FUNCTIONS:
-            entry = self.checked(node, self.operations.function, node.text, _representative_scalar(value))
-            return getattr(entrywise_functions, node.text)(value) if shape_of(value) else entry
+            is_tensor = any(map(shape_of, values))
+            if is_tensor and all(isinstance(value, FilledTensor) or not shape_of(value) for value in values):
+                self.checked(node, self.operations.entrywise, node.text, [*map(_representative_scalar, values)])
+            return self.checked(node, self.operations.entrywise, node.text, values)
+        (value,) = values
         if not shape_of(value):
-            value = FilledTensor(value, self.sizes.shape(self.sizes.axes[operand]))
+            value = FilledTensor(value, self.sizes.shape(self.sizes.axes[node.children[0]]))
         return getattr(functions, node.text)(value)
 
     def build_power(self, node: Tree) -> Any:

@@ -261,8 +261,6 @@ def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -
     opened = [value for value in before if value.type == "LEFT"]
     expected.discard("DERIVATIVE" if opened else "RIGHT")
     place = len(source.rstrip()) if token.type == "$END" else token.start_pos or 0
-    if is_call_of_name(token, expected, before):
-        place = before[-1].start_pos or 0
     message = language.mistake_hint(token, expected, before) or (
         f"{token_text(token)} is not expected here, but {_describe_expected(language, expected)}"
     )
@@ -270,13 +268,6 @@ def _unexpected_token(language: Language, error: UnexpectedToken, source: str) -
         line, column = opened[-1].line, opened[-1].column
         message += f"; the parenthesis of line {line}, column {column} is still open"
     return ParseError(message, source, place)
-
-
-def is_call_of_name(token: Token, expected: Collection[str], before: list[Token]) -> bool:
-    """Return whether the unexpected ``token`` is a parenthesis after a name, as in a call ``f(``: a frequent mistake.
-    ``before`` are the tokens before it, ``expected`` the names of the tokens that are allowed in its place.
-    """
-    return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 
 def token_text(token: Token) -> str:

@@ -12,16 +12,24 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sympy
-from sympy import Add, Mul, Pow, Rational, S
+from sympy import Add, Mul, Piecewise, Pow, Rational, S
+from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
-from sympy_tensordiff.functions.table import readable_functions, record_of
+from sympy_tensordiff.functions.table import (
+    CONNECTIVES,
+    MAX_OPERANDS,
+    RELATIONS,
+    by_name,
+    readable_functions,
+    record_of,
+)
 from sympy_tensordiff.parsing.frontend import Tree, short
 from sympy_tensordiff.symbolic.expressions.depth import BoundedDepth
 from sympy_tensordiff.symbolic.expressions.traversal import native_parts, postorder
 from sympy_tensordiff.symbolic.index_notation.limits import NOT_FINITE
 from sympy_tensordiff.symbolic.index_notation.tensors import as_entry
-from sympy_tensordiff.symbolic.whole_tensors import operators
+from sympy_tensordiff.symbolic.whole_tensors import comparisons, entrywise_functions, operators
 from sympy_tensordiff.symbolic.whole_tensors.operations import shape_of
 
 MAX_DIGITS = 1_000
@@ -38,7 +46,20 @@ _NAMES = ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "tanh", "exp", "log
 FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
     {name: sympy.Max if name == "relu" else readable_functions()[name].function for name in _NAMES}
 )
-"""The element-wise functions of the language; ``relu`` is the maximum of its argument and 0."""
+"""The element-wise functions of the thesis; ``relu`` is the maximum of its argument and 0."""
+
+CHOICES: MappingProxyType[str, tuple[int, int]] = MappingProxyType(
+    {**dict.fromkeys([*RELATIONS, *CONNECTIVES], (2, 2)), "logical_not": (1, 1), "where": (3, 3)}
+)
+"""The least and the greatest number of operands of comparisons, operations on conditions, and `where`."""
+ENTRYWISE: MappingProxyType[str, tuple[int, int]] = MappingProxyType(
+    {
+        **{name: record.operands for name, record in readable_functions().items()},
+        **dict.fromkeys(("max", "maximum", "min", "minimum"), (2, MAX_OPERANDS)),
+        **CHOICES,
+    }
+)
+"""The least and the greatest number of operands of entry-by-entry functions."""
 
 
 class NumberError(Exception):
@@ -204,6 +225,13 @@ def _float_value(node: Any, parts: list[float | None]) -> float | None:
         return math.nan
 
 
+def comparable(value: Any) -> Any:
+    """Return the scalar ``value`` as an operand of a comparison: a choice as an entry of a tensor, because SymPy would
+    compare each of its cases.
+    """
+    return as_entry(value) if value.has(Piecewise) else value
+
+
 class Operations:
     """The arithmetic operations by which a parser computes values. They check that numbers are not too long; a scalar
     that is nested too deeply for SymPy's recursion is wrapped as an entry of a tensor.
@@ -245,10 +273,46 @@ class Operations:
         """Return ``-value``."""
         return self.multiply([S.NegativeOne, value])
 
+    def entrywise(self, name: str, values: Sequence[Any]) -> Any:
+        """Return the function ``name``, one of `ENTRYWISE`, of the scalars ``values``, or of tensors entry by entry."""
+        is_tensor = any(map(shape_of, values))
+        if name in RELATIONS and not is_tensor:
+            values = [*map(comparable, values)]
+        if name in CHOICES:
+            value = getattr(comparisons, name)(*values)
+            return value if is_tensor else self.bounded(value)
+        record = by_name(name)
+        assert record is not None
+        if is_tensor:
+            public = getattr(entrywise_functions, record.name, None) if record.is_public else None
+            return entrywise_functions.elementwise(record.function, *values) if public is None else public(*values)
+        common = name if name in FUNCTIONS else record.name
+        if common in FUNCTIONS:
+            return self.function(common, values[0])
+        match record.name:
+            case "sqrt":
+                return self.power(values[0], S.Half)
+            case "square":
+                return self.power(values[0], S(2))
+            case "clip":
+                return self.entrywise("minimum", [self.entrywise("maximum", values[:2]), values[2]])
+            case "logaddexp":
+                return self.function("log", self.add([self.function("exp", value) for value in values]))
+        self.numbers.check_call(name, values)
+        if isinstance(record.function, FunctionClass):
+            is_deep = any(self.is_deep(value) for value in values)
+            return self.bounded(self.depth.build(record.function, values, is_deep))
+        return self.bounded(record.function(*values))
+
+    def is_deep(self, value: Any) -> bool:
+        """Return whether functions of ``value`` are left unevaluated, because it is nested deeply."""
+        return self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH
+
     def function(self, name: str, value: Any) -> Any:
         """Return the function ``name`` of the scalar ``value``; it is left unevaluated if the scalar is nested
         deeply.
         """
         self.numbers.check_call(name, (value,))
-        is_deep = self.depth.levels.get(value, 0) >= MAX_EVALUATED_DEPTH
-        return self.bounded(self.depth.build(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep))
+        return self.bounded(
+            self.depth.build(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), self.is_deep(value))
+        )

@@ -5,28 +5,24 @@ The text of a piece is joined only at the end: shared subexpressions may make th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-import sympy
-from sympy import Float, Function, KroneckerDelta, Max, Mul, Piecewise, Pow, Rational, S
+from sympy import Float, Max, Min, Mul, Rational, S
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.functions.table import reciprocals, record_of
+from sympy_tensordiff.functions.table import by_name, record_of
 from sympy_tensordiff.parsing.axes import MAX_INPUT
-from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.symbolic.expressions.depth import build_unrecursively, measures
-from sympy_tensordiff.symbolic.expressions.traversal import nodes_in
+from sympy_tensordiff.parsing.numbers import ENTRYWISE, FUNCTIONS, Operations
+from sympy_tensordiff.symbolic.expressions.depth import measures
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
-from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension
+from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors.einsum import EinsumProduct
-from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorMul, TensorPow
-from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import TensorInverse
-from sympy_tensordiff.symbolic.whole_tensors.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.whole_tensors.elementwise import TensorFunction, TensorMul
 from sympy_tensordiff.symbolic.whole_tensors.subscripts import FROM_I, Subscripts, parse_subscripts
 
 LETTERS = FROM_I[:26]
@@ -137,11 +133,13 @@ def opposite_piece(part: Piece) -> Piece:
     return negated_piece(part)
 
 
-def call_piece(function: str, argument: Piece, rank: int | None = None) -> Piece:
-    """Return the text ``function(argument)``; ``rank`` is the number of axes of its value (by default that of the
-    argument).
+def call_piece(function: str, *operands: Piece, rank: int | None = None) -> Piece:
+    """Return the text ``function(operand, ...)``; ``rank`` is the number of axes of its value (by default the greatest
+    of the operands).
     """
-    return make_piece((f"{function}(", argument, ")"), Level.ATOM, argument.rank if rank is None else rank)
+    parts = [part for operand in operands for part in (", ", operand)][1:]
+    highest = max(operand.rank for operand in operands) if rank is None else rank
+    return make_piece((f"{function}(", *parts, ")"), Level.ATOM, highest)
 
 
 # -------------------------------------------------------------- operators
@@ -260,32 +258,44 @@ def _binary_product(left: Factor, right: Factor, output: str) -> Piece:
     return make_piece(parts, Level.TERM, len(output))
 
 
-NAMES = MappingProxyType({function: name for name, function in FUNCTIONS.items()})
+NAMES = MappingProxyType({function: name for name, function in FUNCTIONS.items() if function is not Max})
 CONSTANTS = MappingProxyType({S.Exp1: "exp(1)", S.Pi: "arccos(-1)"})
-HALF = Rational(1, 2)
-MAX_SIMPLIFIED_DEPTH = 12
-"""Signs of deeper differences are not evaluated: SymPy's rules would take seconds."""
 
 
-def _reciprocal(function: Any, x: Any) -> Any:
-    """Return ``1/function(x)``."""
-    return 1 / function(x)
+def function_name(function: Any) -> str:
+    """Return the name in texts of ``function``, a SymPy class; "" if texts have no such function."""
+    record = record_of(function)
+    return NAMES.get(function) or (record.name if record.is_readable and function is not Max else "")
 
 
-COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
-    {
-        sigmoid: lambda x: 1 / (1 + sympy.exp(-x)),
-        # Without overflow, where the exponential of the argument has one.
-        softplus: lambda x: Max(x, 0) + sympy.log(1 + sympy.exp(-sympy.Abs(x))),
-        sympy.sinh: lambda x: (sympy.exp(x) - sympy.exp(-x)) / 2,
-        sympy.cosh: lambda x: (sympy.exp(x) + sympy.exp(-x)) / 2,
-        sympy.asinh: lambda x: sympy.sign(x) * sympy.log(sympy.Abs(x) + (x**2 + 1) ** HALF),
-        sympy.acosh: lambda x: sympy.log(x + (x**2 - 1) ** HALF),
-        sympy.atanh: lambda x: (sympy.log(1 + x) - sympy.log(1 - x)) / 2,
-    }
-    | {function: partial(_reciprocal, other) for function, other in reciprocals().items()}
-)
-"""Functions that the language lacks, as expressions of their argument."""
+def name_of_template(template: Any) -> str:
+    """Return the name in texts of the element-wise function ``template``, a `Lambda`; "" if it has none."""
+    variables, body = template.variables, template.expr
+    if isinstance(body, (Max, Min)) and {*body.args} == {*variables}:
+        return "maximum" if isinstance(body, Max) else "minimum"
+    return _names_of_templates(len(variables)).get(template, "") if len(variables) <= MAX_NAMED_OPERANDS else ""
+
+
+MAX_NAMED_OPERANDS = 3
+"""The greatest number of operands of functions other than maxima and minima."""
+
+
+@cache
+def _names_of_templates(count: int) -> dict[Any, str]:
+    """Return a dictionary from the templates of the functions of ``count`` operands, as texts are read, to their
+    names.
+    """
+    tensors = [TensorSymbol(f"t{number}", 2) for number in range(count)]
+    operations = Operations()
+    found: dict[Any, str] = {}
+    for name, (least, most) in ENTRYWISE.items():
+        if least <= count <= most:
+            value = operations.entrywise(name, tensors)
+            if isinstance(value, TensorFunction) and [*value.operands] == tensors:
+                record = by_name(name)
+                known = name if record is None else NAMES.get(record.function, record.name)
+                found.setdefault(value.template, known)
+    return found
 
 
 def unsupported(node: Any, reason: str, way_out: str) -> UnsupportedError:
@@ -339,79 +349,3 @@ def lower_case_subscripts(product: EinsumProduct) -> Subscripts:
     free = axis_letters(len(others), "".join(letter for letter in used if letter in LETTERS))
     letters = str.maketrans(dict(zip(others, free, strict=True)))
     return parse_subscripts(product.subscripts.translate(letters))
-
-
-# -------------------------------------------------------------- functions
-
-
-def rewrite_with_relu(expr: Any) -> Any:
-    """Return ``Max(a, x)`` or ``Min(a, x)``, with a number ``a``, in terms of ``Max(y, 0)``, which is relu: ``a + Max(x
-    - a, 0)`` for the first. None for other extrema.
-    """
-    numbers = [arg for arg in expr.args if arg.is_Number]
-    others = [arg for arg in expr.args if not arg.is_Number]
-    if len(numbers) != 1 or len(others) != 1:
-        return None
-    (bound,), (other,) = numbers, others
-    return bound + Max(other - bound, 0) if isinstance(expr, Max) else bound - Max(bound - other, 0)
-
-
-def rewrite_with_sign(expr: Piecewise) -> Any:
-    """Return ``expr``, a `Piecewise` with two values and an inequality as condition, in terms of ``Max`` and ``sign``,
-    since the text language has no cases. None for any other `Piecewise`.
-    """
-    if len(expr.args) != 2 or expr.args[1].cond != S.true:
-        return None
-    (first, condition), (second, _) = expr.args
-    match condition:
-        case sympy.StrictGreaterThan():
-            return second + (first - second) * _is_larger(condition.lhs, condition.rhs)
-        case sympy.StrictLessThan():
-            return second + (first - second) * _is_larger(condition.rhs, condition.lhs)
-        case sympy.GreaterThan():
-            return first + (second - first) * _is_larger(condition.rhs, condition.lhs)
-        case sympy.LessThan():
-            return first + (second - first) * _is_larger(condition.lhs, condition.rhs)
-    return None
-
-
-def rewrite_root_quotient(expr: Piecewise) -> Any:
-    """Rewrite without cases a quotient by a root that is defined as 0 at 0: ``1/sqrt(s) if s != 0 else 0`` becomes
-    ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. Return None for any other `Piecewise`.
-
-    Derivatives of roots have this form.
-    """
-    (first, condition), (second, _) = expr.args[0], expr.args[-1]
-    if len(expr.args) != 2 or second != 0 or not isinstance(condition, sympy.Ne) or condition.rhs != 0:
-        return None
-    base = condition.lhs
-    powers = [node for node in nodes_in([first]) if isinstance(node, Pow) and node.base in (base, sympy.Abs(base))]
-    if not is_total([first.xreplace(dict.fromkeys(powers, S.One)), base]):
-        return None
-    chosen = sympy.Abs(sympy.sign(base))
-    return chosen * first.xreplace({base: base + 1 - chosen})
-
-
-def _is_larger(first: Any, second: Any) -> Any:
-    """Return an expression that is 1 where ``first > second``, else 0."""
-    difference = build_unrecursively(sympy.Add, (first, -second))
-    is_deep = measures(difference).depth > MAX_SIMPLIFIED_DEPTH
-    return build_unrecursively(Max, (build_unrecursively(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
-
-
-def is_total(exprs: Iterable[Any]) -> bool:
-    """Return whether all ``exprs`` are defined for all values of their tensors.
-
-    A value that is not chosen is multiplied by 0 in the text, which requires that it is defined.
-    """
-    for node in nodes_in(exprs):
-        if isinstance(node, (Pow, TensorPow)):
-            if not (node.args[1].is_Integer and node.args[1] > 0):
-                return False
-        elif isinstance(node, TensorInverse) or (
-            isinstance(node, Function)
-            and not isinstance(node, (Piecewise, KroneckerDelta))
-            and not record_of(node.func).is_defined
-        ):
-            return False
-    return True

@@ -1,6 +1,6 @@
 """Writer of expressions in the text language of Lippmann's thesis; a node is written once per function around it.
 
-Functions that the language lacks are composed of others, or refused. Nothing recurses. The writer works on expressions,
+Nothing recurses. The writer works on expressions,
 not on the tree of notation as the printers do: that is made for readers, and 16 of 100 expressions have the same tree
 as another one, while this text is read back as the same expression.
 """
@@ -13,16 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S
+from sympy import Add, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
+from sympy_tensordiff.functions.table import CONNECTIVES, RELATIONS
 from sympy_tensordiff.parsing import text_terms as text
 from sympy_tensordiff.parsing.axes import MATRIX_FUNCTIONS, RESERVED
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.text_terms import Level, Piece
 from sympy_tensordiff.symbolic.expressions.hooks import rewritten
 from sympy_tensordiff.symbolic.expressions.integer_symbols import integers_by_use
-from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, free_symbols_in, nodes_in
+from sympy_tensordiff.symbolic.expressions.traversal import Recursion, Rewriting, Rules, nodes_in
 from sympy_tensordiff.symbolic.index_notation.entries import TensorEntry
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorSymbol
@@ -37,17 +38,16 @@ from sympy_tensordiff.symbolic.whole_tensors.matrix_functions import (
 )
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
+RELATION_NAMES = {relation: name for name, relation in RELATIONS.items()}
+CONNECTIVE_NAMES = {connective: name for name, connective in CONNECTIVES.items()}
 INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionOperands:
-    """The operands of the element-wise function that is being written. Two dictionaries by the variables of the
-    function's formula: ``variables`` has the texts of the operands, ``operands`` their expressions.
-    """
+    """The texts of the operands of the element-wise function that is being written, by the variables of its formula."""
 
     variables: Mapping[Any, Piece]
-    operands: Mapping[Any, Any]
 
 
 class ThesisWriter(Rewriting):
@@ -70,7 +70,7 @@ class ThesisWriter(Rewriting):
 
     def write(self) -> Piece:
         """Return the text (a `Piece`) of the whole expression."""
-        return self.run(self.expr, FunctionOperands({}, {}))  # type: ignore[no-any-return]
+        return self.run(self.expr, FunctionOperands({}))  # type: ignore[no-any-return]
 
     # -------------------------------------------------------------- leaves
 
@@ -216,11 +216,12 @@ class ThesisWriter(Rewriting):
     def visit_entrywise(self, expr: TensorFunction, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of an element-wise function of tensors."""
         operands = yield from self.all(expr.operands, function_operands)
+        name = text.name_of_template(expr.template)
+        if name:
+            return text.call_piece(name, *operands)
         variables = expr.template.variables
         numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
-        inside = FunctionOperands(
-            dict(zip(variables, operands, strict=True)), dict(zip(variables, expr.operands, strict=True))
-        )
+        inside = FunctionOperands(dict(zip(variables, operands, strict=True)))
         result: Piece = yield self.visit(expr.template.expr.xreplace(numbers), inside)
         if result.rank:
             return result
@@ -228,62 +229,59 @@ class ThesisWriter(Rewriting):
         return text.repeated_piece(result, expr.rank)
 
     def visit_function(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
-        """Return the text of a function of the language, or of a composition of functions of the language. Raise
-        `UnsupportedError` for another function.
-        """
-        if expr.func in text.NAMES:
-            return text.call_piece(text.NAMES[expr.func], (yield self.visit(expr.args[0], function_operands)))
-        if expr.func not in text.COMPOSED:
+        """Return the text of a function of scalars; raise `UnsupportedError` if the language lacks it."""
+        name = text.function_name(expr.func)
+        if not name:
             raise text.unsupported(
                 expr,
                 f"it has no function {expr.func}",
-                f"its functions are {', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS))}, and what they compose",
+                f"its functions are {', '.join((*FUNCTIONS, *MATRIX_FUNCTIONS))}, and the others that td.parse reads",
             )
-        argument = Dummy(real=True)
-        inside = FunctionOperands({argument: (yield self.visit(expr.args[0], function_operands))}, {})
-        return (yield self.visit(text.COMPOSED[expr.func](argument), inside))
+        operands = yield from self.all(expr.args, function_operands)
+        return text.call_piece(name, *operands)
 
     def visit_extremum(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
-        """Return the text of the maximum or minimum of a number and another argument, in terms of ``relu``."""
+        """Return the text of a maximum or minimum; that of one argument and 0 is ``relu``."""
         if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
             (argument,) = (arg for arg in expr.args if arg is not S.Zero)
             return text.call_piece("relu", (yield self.visit(argument, function_operands)))
-        found = text.rewrite_with_relu(expr)
-        if found is None:
-            raise text.unsupported(
-                expr,
-                "it compares with one number only, by relu",
-                "write b + td.relu(a - b) for the larger one of a and b",
-            )
-        return (yield self.visit(found, function_operands))
+        operands = yield from self.all(expr.args, function_operands)
+        return text.call_piece("maximum" if isinstance(expr, Max) else "minimum", *operands)
 
-    def visit_steps(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
-        """Return the text of a `Piecewise` with two values whose condition is an inequality, written with ``sign`` and
-        ``relu``, since the language has no cases. Raise `UnsupportedError` for other conditions.
-
-        Raise it, too, if a value may be undefined where it is not selected.
+    def visit_choice(self, expr: Piecewise, function_operands: FunctionOperands) -> Recursion[Any]:
+        """Return the text of a `Piecewise`, as calls of ``where``; one that is 1 or 0 is the text of its condition.
+        Raise `UnsupportedError` if it has no value where no condition holds.
         """
-        values = [case.expr for case in expr.args]
-        needed = [
-            function_operands.operands[symbol]
-            for symbol in free_symbols_in(values)
-            if symbol in function_operands.operands
-        ]
-        found = text.rewrite_root_quotient(expr)
-        if found is None:
-            found = text.rewrite_with_sign(expr)
-            needed += [value for value in values if not value.is_number]
-        if found is None:
+        *cases, last = expr.args
+        if last.cond != S.true:
             raise text.unsupported(
-                expr, "it has no cases but the sign of something", "write it with td.sign and td.relu"
+                expr, "it has no value where no condition holds", "add a last case with the condition True"
             )
-        if not text.is_total(needed):
-            raise text.unsupported(
-                expr,
-                "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
-                "choose the argument of the function in place of its value",
-            )
-        return (yield self.visit(found, function_operands))
+        result, value = (yield self.visit(last.expr, function_operands)), last.expr
+        for case in cases[::-1]:
+            condition = yield self.visit(case.cond, function_operands)
+            if (case.expr, value) == (1, 0):
+                result = condition
+            else:
+                chosen = yield self.visit(case.expr, function_operands)
+                result = text.call_piece("where", condition, chosen, result)
+            value = None
+        return result
+
+    def visit_relation(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
+        """Return the text of a comparison, such as ``less(x, y)``."""
+        operands = yield from self.all(expr.args, function_operands)
+        return text.call_piece(RELATION_NAMES[expr.func], *operands)
+
+    def visit_connective(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
+        """Return the text of conditions that And, Or or Not joins."""
+        first, *others = yield from self.all(expr.args, function_operands)
+        name = CONNECTIVE_NAMES[expr.func]
+        if not others:
+            return text.call_piece(name, first)
+        for other in others:
+            first = text.call_piece(name, first, other)
+        return first
 
     # -------------------------------------------------------------- operations on whole tensors
 
@@ -301,7 +299,7 @@ class ThesisWriter(Rewriting):
         """Return the text of an inverse, determinant or adjugate."""
         matrix = yield self.visit(expr.matrix, function_operands)
         return text.call_piece(
-            {TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank
+            {TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, rank=expr.rank
         )
 
     def visit_cofactor(self, expr: TensorCofactor, function_operands: FunctionOperands) -> Recursion[Any]:
@@ -316,7 +314,7 @@ class ThesisWriter(Rewriting):
             )
         matrix = yield self.visit(expr.matrix, function_operands)
         if expr.order == 0:
-            return text.call_piece("det", matrix, 0)
+            return text.call_piece("det", matrix, rank=0)
         return text.relabelled_piece(text.call_piece("adj", matrix), "ij", "ji")
 
     def visit_log_sum_exp(self, expr: TensorLogSumExp, function_operands: FunctionOperands) -> Recursion[Any]:
@@ -356,8 +354,9 @@ class ThesisWriter(Rewriting):
             Function: visit_function,
             Max: visit_extremum,
             Min: visit_extremum,
-            Piecewise: visit_steps,
+            Piecewise: visit_choice,
         },
+        **{**dict.fromkeys(RELATION_NAMES, visit_relation), **dict.fromkeys(CONNECTIVE_NAMES, visit_connective)},
         **{
             EinsumProduct: visit_contraction,
             TensorInverse: visit_matrix,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 
 import numpy as np
+import scipy.special
 
 import sympy_tensordiff as td
 
-TOKEN = re.compile(r"\s*(\([^()]*->[^()]*\)|[A-Za-z][A-Za-z0-9]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|\*_?|[-+/^()])")
+TOKEN = re.compile(
+    r"\s*(\([^()]*->[^()]*\)|[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|\*_?|[-+/^(),])"
+)
 
 
 def adjugate(matrix):
@@ -25,6 +29,19 @@ FUNCTIONS = {
     **{name: getattr(np, name) for name in ENTRYWISE},
     **OF_MATRICES,
     "relu": lambda value: np.maximum(value, 0),
+    **{
+        name: getattr(np, name)
+        for name in ("sqrt", "sinh", "cosh", "greater", "less", "where", "logical_and", "logical_or")
+    },
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sinh", "cosh", "tanh")},
+    **{name: getattr(scipy.special, name) for name in ("erf", "xlogy", "entr", "log1p", "expm1")},
+    **{"sigmoid": scipy.special.expit, "softplus": lambda value: np.logaddexp(0, value)},
+    **{"sec": lambda value: 1 / np.cos(value), "csc": lambda value: 1 / np.sin(value)},
+    **{"cot": lambda value: 1 / np.tan(value), "coth": lambda value: 1 / np.tanh(value)},
+    **{"sech": lambda value: 1 / np.cosh(value), "csch": lambda value: 1 / np.sinh(value)},
+    **{"maximum": lambda *values: reduce(np.maximum, values), "minimum": lambda *values: reduce(np.minimum, values)},
+    **{"not_equal": np.not_equal, "atan2": np.arctan2},
+    **{name: getattr(np, name) for name in ("less_equal", "greater_equal", "floor", "hypot")},
 }
 
 
@@ -101,11 +118,13 @@ class Evaluator:
             return self.arrays[token]
         if token[0].isalpha():
             assert self.take() == "("
-            argument = self.expr()
-            assert self.take() == ")"
-            if token in OF_MATRICES and not np.ndim(argument):
-                argument = np.full((self.length(), self.length()), argument)
-            return FUNCTIONS[token](argument)
+            arguments = [self.expr()]
+            while (mark := self.take()) == ",":
+                arguments.append(self.expr())
+            assert mark == ")"
+            if token in OF_MATRICES and not np.ndim(arguments[0]):
+                arguments = [np.full((self.length(), self.length()), arguments[0])]
+            return FUNCTIONS[token](*arguments)
         return np.float64(token)
 
     def length(self):

@@ -98,6 +98,20 @@ def test_operations_on_conditions_by_name() -> None:
         assert td.parse_indexed(f"{DECLARED} f[n] f[i] = {by_name}*x[i]/x[i]").expression == expected
 
 
+def test_a_comparison_of_comparisons() -> None:
+    """Each is 1 or 0; the cases of nested ones are not compared one by one, which would take minutes."""
+    depth = 30
+    nested = td.parse_indexed(f"declare a, b s = {'greater(' * depth}a{', b)' * depth}")
+    first, second = nested.tensors.values()
+    for values in ((2, 0.5), (0.2, 0.5), (0.2, -1)):
+        expected = values[0]
+        for _ in range(depth):
+            expected = float(expected > values[1])
+        assert td.evaluate(nested.expression, dict(zip((first, second), values, strict=True))) == expected
+    thesis = td.parse(f"declare a 0 b 0 expression {'greater(' * depth}a{', b)' * depth}")
+    assert td.evaluate(thesis.expression, dict(zip(thesis.tensors.values(), (0.2, 0.5), strict=True))) == 0
+
+
 REFUSED = {
     "declare x[n] s = less(x[0]) derivative wrt x": "less takes 2 arguments, and 1 are given",
     "declare x[n] s = logical_or(x[0] > 1) derivative wrt x": "logical_or takes 2 arguments, and 1 are given",

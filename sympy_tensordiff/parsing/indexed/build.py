@@ -20,7 +20,7 @@ from sympy_tensordiff.parsing.frontend import (
     names_hint,
     short,
 )
-from sympy_tensordiff.parsing.numbers import NumberChecks, errors_at, read_number
+from sympy_tensordiff.parsing.numbers import NumberChecks, comparable, errors_at, read_number
 from sympy_tensordiff.symbolic.index_notation.indices import indices
 from sympy_tensordiff.symbolic.index_notation.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorComprehension, TensorExpr, TensorSymbol
@@ -261,10 +261,11 @@ class IndexedBuilder:
         """Return the condition of ``part``, a call of one of `INDICATORS` such as ``less(i, j)``; raise `ParseError`
         for a wrong number of arguments.
         """
-        one = self.number_of if part.text in RELATIONS else self.condition_of
-        return self.call_checked(
-            INDICATORS[part.text], part, [one(operand, bound_indices) for operand in part.children]
-        )
+        if part.text in RELATIONS:
+            values = [comparable(self.number_of(operand, bound_indices)) for operand in part.children]
+        else:
+            values = [self.condition_of(operand, bound_indices) for operand in part.children]
+        return self.call_checked(INDICATORS[part.text], part, values)
 
     def value_of(self, part: Tree, bound_indices: BoundIndices) -> Any:
         """Return the expression of ``part``; raise `ParseError` if a number in it is invalid or too long."""

@@ -192,7 +192,7 @@ class LatexBuilder(MatrixBuilder):
         """Return ``|value|``: the determinant of a matrix, otherwise the absolute value."""
         if self.orders[node.children[0]] == MATRIX and not node.text:
             return functions.det(value)
-        return self.apply_entrywise("abs", [value])
+        return self.operations.entrywise("abs", [value])
 
     def _build_along(self, node: Tree, value: Any) -> Any:
         """Return a reduction of ``value``, such as ``sum`` or ``mean``, over the axes that the formula names."""

@@ -8,12 +8,9 @@ from typing import Any
 import sympy
 from sympy import S
 
-from sympy_tensordiff.functions.table import by_name
 from sympy_tensordiff.parsing.frontend import Tree
 from sympy_tensordiff.parsing.matrix.shapes import (
-    CHOICES,
     COLUMN,
-    ENTRYWISE,
     MATRIX,
     NUMBER,
     ShapeInference,
@@ -21,12 +18,10 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     integer_exponent,
     shape_code,
 )
-from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
-from sympy_tensordiff.parsing.numbers import Operations, errors_at, read_number
+from sympy_tensordiff.parsing.numbers import ENTRYWISE, Operations, errors_at, read_number
 from sympy_tensordiff.symbolic.index_notation.indices import indices
 from sympy_tensordiff.symbolic.index_notation.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole_tensors import (
-    comparisons,
     concatenation,
     entrywise_functions,
     functions,
@@ -90,7 +85,7 @@ class MatrixBuilder:
 
     def _build_modulus(self, node: Tree, value: Any) -> Any:
         """Return ``|value|``, the absolute value of a number."""
-        return self.apply_entrywise("abs", [value])
+        return self.operations.entrywise("abs", [value])
 
     def _build_tuple(self, node: Tree, *parts: Any) -> Any:
         """Return 0 for `node`, a tuple of sizes such as ``(n, m)``, as a placeholder: it has no value of its own."""
@@ -150,13 +145,13 @@ class MatrixBuilder:
         """Return the value of a function call with the operands ``parts``."""
         name = node.text
         if name in ENTRYWISE:
-            return self.apply_entrywise(name, parts)
+            return self.operations.entrywise(name, parts)
         shape = self.shape(self.shapes.axes[node])
         match name:
             case "norm1":
                 return reductions.sum(entrywise_functions.abs(parts[0]))
             case "logdet":
-                return self.apply_entrywise("log", [functions.det(parts[0])])
+                return self.operations.entrywise("log", [functions.det(parts[0])])
             case "transpose":
                 return self._build_transpose(node, parts[0])
             case "reshape":
@@ -171,20 +166,3 @@ class MatrixBuilder:
                 return _PLAIN[name](parts[0], axis=axis)
             case _:
                 return _PLAIN[name](*parts)
-
-    def apply_entrywise(self, name: str, values: Sequence[Any]) -> Any:
-        """Return the function ``name`` applied to scalars, or entry by entry to tensors."""
-        if name in CHOICES:
-            return getattr(comparisons, name)(*values)
-        record = by_name(name)
-        assert record is not None
-        if any(map(shape_of, values)):
-            public = getattr(entrywise_functions, record.name, None) if record.is_public else None
-            return entrywise_functions.elementwise(record.function, *values) if public is None else public(*values)
-        common = name if name in COMMON else record.name
-        if common in COMMON:
-            return self.operations.function(common, values[0])
-        if record.name in ("sqrt", "square"):
-            return self.operations.power(values[0], S.Half if record.name == "sqrt" else S(2))
-        self.operations.numbers.check_call(name, values)
-        return self.operations.bounded(record.function(*values))

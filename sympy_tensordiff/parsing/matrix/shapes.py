@@ -8,21 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from sympy_tensordiff.functions.table import CONNECTIVES, MAX_OPERANDS, RELATIONS, readable_functions
 from sympy_tensordiff.parsing.axes import AxisClasses
 from sympy_tensordiff.parsing.frontend import Tree
+from sympy_tensordiff.parsing.numbers import CHOICES, ENTRYWISE
 
 Axes: TypeAlias = tuple[int | None, int | None]
 NUMBER, COLUMN, ROW, MATRIX = range(4)
 SHAPE_NAMES = ("a number", "a column vector", "a row vector", "a matrix")
-
-CHOICES = {**dict.fromkeys([*RELATIONS, *CONNECTIVES], (2, 2)), "logical_not": (1, 1), "where": (3, 3)}
-ENTRYWISE: dict[str, tuple[int, int]] = {
-    **{name: record.operands for name, record in readable_functions().items()},
-    **dict.fromkeys(("max", "maximum", "min", "minimum"), (2, MAX_OPERANDS)),
-    **CHOICES,
-}
-"""The least and the greatest number of operands of entry-by-entry functions."""
 
 REDUCTIONS = frozenset({"sum", "mean", "prod", "var", "std", "norm", "norm1", "norm2", "logsumexp"})
 SQUARE_MATRIX_FUNCTIONS = frozenset({"tr", "trace", "det", "logdet", "inv", "adj"})
