@@ -270,3 +270,12 @@ def test_what_is_not_read_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(ParseError, match=re.escape(HOSTILE[text])) as caught:
         td.parse(text, language="latex")
     assert re.match(r"line \d+, column \d+: ", str(caught.value))
+
+
+@pytest.mark.parametrize("written", ["entr(A)", "logaddexp(A, B)", "logaddexp(B, 2)", "xlogy(B, A)"])
+def test_functions_of_several_operands_are_read_back(written: str) -> None:
+    A, B = (td.TensorSymbol(name, td.indices("n m")) for name in "AB")
+    names = {**{name: getattr(td, name) for name in ("entr", "logaddexp", "xlogy")}, "A": A, "B": B}
+    expr = eval(written, names)
+    assert str(expr) == written
+    assert td.parse(f"declare A[n, m], B[n, m] {td.latex(expr)}", language="latex").expression == expr

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sympy import And, Max, Min, Mul, Not, Or, Piecewise, Pow, S, default_sort_key, exp
 from sympy.printing.pretty.stringpict import prettyForm
 
-from sympy_tensordiff.functions.table import record_of
+from sympy_tensordiff.functions.table import by_name, record_of
 from sympy_tensordiff.symbolic.expressions.depth import measures
 from sympy_tensordiff.symbolic.expressions.sympy_callers import position_in_formula
 from sympy_tensordiff.symbolic.expressions.traversal import postorder
@@ -307,6 +307,10 @@ def _powered(base: Any, number: Any) -> Any:
     return Call("sqrt", (base,)) if number == S.Half else Power(base, Leaf(number))
 
 
+_COMPOSED = ("entr", "logaddexp")
+"""Functions of the package whose formulas are composed of other functions."""
+
+
 def _function(node: Any) -> Any:
     """Return the printed form, as a tree, of an elementwise function: a call by its name, a choice (``where``), or its
     formula.
@@ -324,12 +328,19 @@ def _function(node: Any) -> Any:
         return Call("relu", operands)
     if (arguments := clipped(node)) is not None:
         return Call("clip", tuple(map(_notation, arguments)))
+    for name in _COMPOSED:
+        record = by_name(name)
+        if record is not None and record.operands[0] == len(names) and body == record.function(*names):
+            return Call(name, operands)
     record = record_of(type(body))
     numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
     if record.is_public and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
         if len(body.args) == 1 and rank(node) == 2:
             return entrywise(lambda operand: Call(record.name, (operand,)), operands[0])
-        return Call(record.name, operands + numbers)
+        if isinstance(body, (Max, Min)):  # SymPy sorts their arguments
+            return Call(record.name, operands + numbers)
+        forms = dict(zip(names, operands, strict=True))
+        return Call(record.name, tuple(Leaf(arg) if arg.is_Number else forms[arg] for arg in body.args))
     return choice_notation(body, dict(zip(names, operands, strict=True))) or Applied(node.template, operands)
 
 
