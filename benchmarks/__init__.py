@@ -1,1 +1,1 @@
-"""The benchmark suite, `python -m benchmarks`, beside scripts that time single passes (see README.md)."""
+"""The benchmark suite, `python -m benchmarks`, and scripts that time single passes (see README.md)."""

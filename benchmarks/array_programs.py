@@ -1,9 +1,10 @@
-"""Printed programs of JAX or PyTorch beside the library's own derivatives: ``python -m benchmarks.array_programs``.
+"""Printed programs of JAX or PyTorch compared with the library's own derivatives: ``python -m
+benchmarks.array_programs``.
 
     $ python -m benchmarks.array_programs                          functions of practice, value and gradients
     $ python -m benchmarks.array_programs --rows                   the rows of the benchmarks that JAX computes too
     $ python -m benchmarks.array_programs --folder FOLDER          functions of practice in another folder
-    $ python -m benchmarks.array_programs --kernels                kernels that JAX calls, beside JAX's functions
+    $ python -m benchmarks.array_programs --kernels                kernels that JAX calls, compared with JAX's functions
     $ python -m benchmarks.array_programs --library torch          PyTorch without its compiler, also --rows
     $ python -m benchmarks.array_programs --library torch.compile  PyTorch's programs compiled by Inductor
 

@@ -1,6 +1,6 @@
 """Times of 38 derivatives of native SymPy sums: `sympy.diff` and `doit` against `td.diff`.
 
-Run with ``python benchmarks/baseline.py`` from a checkout; see README.md beside this file. Both
+Run with ``python benchmarks/baseline.py`` from a checkout; see README.md in this folder. Both
 ways are run in turn, case by case in a new order each round, so that what else the machine does
 meets both.
 """

@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def timed(run: Run, row: Row, sizes: Sizes, dtype: str, found: Field, options: argparse.Namespace) -> Result:
-    """The times of all contestants of a row, beside the limits of the machine."""
+    """The times of all contestants of a row, compared with the limits of the machine."""
     result = Result.of(row, sizes, dtype, found)
     if options.compare_only:
         return result

@@ -1,6 +1,6 @@
 """Times over depth: building, `vjp`, the NumPy module and a call, for chains and nets of comprehensions.
 
-Run with ``python benchmarks/depth.py``; see README.md beside this file.
+Run with ``python benchmarks/depth.py``; see README.md in this folder.
 """
 
 from __future__ import annotations

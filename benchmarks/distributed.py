@@ -1,4 +1,4 @@
-"""Blocks on Dask beside Dask, NumPy and JAX by hand: CPU seconds and peak memory of two workers.
+"""Blocks on Dask compared with Dask, NumPy and JAX by hand: CPU seconds and peak memory of two workers.
 
 ``python -m benchmarks.distributed`` runs all rows, each in a process of its own, and writes their data (5 GB) into the
 folder ``--data``; ``--row logistic --way ours`` runs one. Ways by hand and "ours, chunks" take dask arrays of the

@@ -17,7 +17,7 @@ def at(xp: Any, x: Any, places: Any) -> Any:
 
 
 def totals(xp: Any, values: Any, places: Any, length: int, *, ordered: bool = False) -> Any:
-    """For each number below ``length`` the sum of the values, along the first axis, at the places where it stands.
+    """For each number below ``length`` the sum of the values, along the first axis, at the places of the number.
 
     ``ordered``: no place is less than the one before.
     """

@@ -1,5 +1,5 @@
-"""``python -m benchmarks.gpu``: the rows of the suite on a GPU, compared with the CPU, timed, beside the card's limits;
-each kernel beside the least time by the static model.
+"""``python -m benchmarks.gpu``: the rows of the suite on a GPU, compared with the CPU, timed, with the card's limits;
+each kernel with its least time by the static model.
 
 It needs this package with the extra ``cuda``; CuPy, PyTorch, JAX and KeOps take part where they are installed. With
 ``NUMBA_ENABLE_CUDASIM=1``, ``--quick --compare-only`` runs it without a device. With ``--sanitize``, NVIDIA's sanitizer
@@ -95,8 +95,8 @@ def predicted(function: Any, sizes: Sizes, dtype: str) -> list[LaunchCosts]:
 
 
 def predicted_lines(launches: Sequence[LaunchCosts], times: Times = ()) -> str:
-    """Each launch with the least time on the card of the model, beside the measured ``times``. Launches of a library
-    are not in the model: where there are some, the measured times come after those of the model.
+    """Each launch with the least time on the card of the model, and the measured ``times``. Launches of a
+    library are not in the model: where there are some, the measured times come after those of the model.
     """
     texts = [f"{report.milliseconds(seconds):>9} ms" for _, seconds in times]
     is_same = len(times) == len(launches)

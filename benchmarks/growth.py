@@ -1,6 +1,6 @@
 """Times over size: reading, the reverse sweep, simplifying and writing of random graphs of whole tensors.
 
-Run with ``python benchmarks/growth.py``; see README.md beside this file.
+Run with ``python benchmarks/growth.py``; see README.md in this folder.
 """
 
 from __future__ import annotations

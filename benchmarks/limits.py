@@ -25,7 +25,7 @@ class Limits:
         return max(work.flops / self.flops, work.elements * itemsize / max(stream, self.bandwidth))
 
     def measure(self, dtype: str, *, n: int, length: int) -> None:
-        """Called beside each row, so that a busy moment does not decide."""
+        """Called for each row, so that a busy moment does not decide."""
         self.flops = max(self.flops, products(dtype, n))
         self.bandwidth = max(self.bandwidth, stream(dtype, length))
 

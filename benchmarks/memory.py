@@ -1,6 +1,6 @@
 """The memory that a loop over different kernels takes: of each while it is held, and what is left when it is not.
 
-Run with ``python benchmarks/memory.py``; see README.md beside this file.
+Run with ``python benchmarks/memory.py``; see README.md in this folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scalar operations of our kernels beside those that JAX counts of its own compiled functions.
+"""Scalar operations of our kernels compared with those that JAX counts of its own compiled functions.
 
 ``python -m benchmarks.operations`` compares the rows, ``--random 200`` the random functions of
 ``tests/cost_judge``: gradient, product with the Hessian and, of a vector, the Hessian. Every function that needs more
@@ -36,7 +36,7 @@ CALL = re.compile(r"= \(?\w\d+\[([\d,]*)\].* custom-call\(.*custom_call_target=\
 
 @dataclass(frozen=True)
 class Comparison:
-    """Operations of one result, ours and JAX's, and our largest array beside its temporary memory in numbers."""
+    """Operations of one result, ours and JAX's, and our largest array compared with its temporary memory in numbers."""
 
     name: str
     ours: int

@@ -28,7 +28,7 @@ class Vjp:
     The last array is the cotangent.
 
     ``backward_only``: what the function itself computes is not part of the time. It is for functions
-    that are linear in each variable, where no derivative by one needs the value.
+    that are linear in each variable, where no derivative with respect to one needs the value.
     """
 
     function: Callable[..., Any]

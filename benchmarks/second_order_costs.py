@@ -1,6 +1,6 @@
 """Second derivatives of networks in one interleaved run: ours, JAX and NumPy by hand, with operations where known.
 
-Run with ``python benchmarks/second_order_costs.py``; see README.md beside this file. The last columns are operations:
+Run with ``python benchmarks/second_order_costs.py``; see README.md in this folder. The last columns are operations:
 of ours by `td.cost`, and of JAX by XLA's own count.
 """
 

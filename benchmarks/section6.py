@@ -1,6 +1,6 @@
 """Times of the paper's section 6: one `vjp` for four variables, and the kernels of its derivatives.
 
-Run with ``python benchmarks/section6.py``; see README.md beside this file.
+Run with ``python benchmarks/section6.py``; see README.md in this folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Sparse Hessians: time to the first result, time of a later one, and memory, beside `jax.hessian` at a small size.
+"""Sparse Hessians: time to the first result, time of a later one, and memory, compared with `jax.hessian` at a small
+size.
 
-Run with ``python benchmarks/structure.py``; see README.md beside this file. Each case runs in a process of its own. The
+Run with ``python benchmarks/structure.py``; see README.md in this folder. Each case runs in a process of its own. The
 times are of the processor, the least of several. ``--peers`` runs asdex, sparsejac and CasADi (extra ``bench``)
 at a size between the two; all results are compared.
 """
@@ -204,7 +205,7 @@ def main() -> None:
     """Measure all cases, or those that are named."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("cases", nargs="*", help=", ".join(CASES))
-    parser.add_argument("--peers", action="store_true", help="beside asdex, sparsejac and CasADi")
+    parser.add_argument("--peers", action="store_true", help="compared with asdex, sparsejac and CasADi")
     parser.add_argument("--here", action="store_true", help="in this process")
     options = parser.parse_args()
     for name in options.cases or CASES:

@@ -1,4 +1,4 @@
-"""Functions of other kinds than the suite's, on which nothing has been tuned: gradients beside JAX and PyTorch.
+"""Functions of other kinds than the suite's, on which nothing has been tuned: gradients compared with JAX and PyTorch.
 
 ``python benchmarks/unseen.py [NAME ...]`` prints a line for each: our time, and the best of the other libraries' as a
 multiple of it. Look at the figures after a change, not during one: what is tuned here is not unseen any more.

@@ -22,7 +22,7 @@ myst_heading_anchors = 3
 myst_update_mathjax = False
 html_math_renderer = "mathml"
 
-# The docstrings are numpydoc; single backticks in them name things, and a name that has no page is no error.
+# The docstrings are numpydoc; single backticks in them name things, and a name that has no page is not an error.
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 default_role = "code"

@@ -42,9 +42,9 @@ by_S
 # %%
 # ## The kernel
 #
-# The scores are put in: products of queries and keys. Value and derivatives by all
-# three are one function; its plan has products of matrices, and all else in two loops
-# over the rows:
+# The scores are put in: products of queries and keys. The value
+# and its derivatives with respect to all three are one function; its plan has products
+# of matrices, and all else in two loops over the rows:
 
 Q, K = td.TensorSymbol("Q", (n, d)), td.TensorSymbol("K", (n, d))
 head = attention.subs(S, Q @ K.T / sympy.sqrt(d))

@@ -1,8 +1,8 @@
 """A convolution with stride and dilation.
 
 Stride and dilation are coefficients of indices, `x[2*i + 3*k, 2*j + 3*l]`. The
-derivative by the weights is another convolution. That by the image is what makes
-networks draw checkerboards: pixels are read by differently many windows.
+derivative with respect to the weights is another convolution. That with respect to the
+image makes networks draw checkerboards: pixels are read by differently many windows.
 """
 
 # %%
@@ -79,8 +79,8 @@ print("convolution and both derivatives agree with SciPy")
 #
 # The weights are found again from the photograph and what became of it, by steepest
 # descent; the misfit is quadratic, so that two more convolutions tell how long a step
-# should be. And with all weights and all of `g` equal to 1, the derivative by the image
-# counts the windows that read a pixel: 4, 2 or 1.
+# should be. And with all weights and all of `g` equal to 1, the derivative with
+# respect to the image counts the windows that read a pixel: 4, 2 or 1.
 
 weights, losses = np.zeros((3, 3)), []
 for _ in range(120):

@@ -43,8 +43,8 @@ by_u
 # ## The kernels
 #
 # The loop over time is Python. Forward, the temperatures are kept; backward, their
-# misfit is pulled back from step to step, and each one adds to the derivative by the
-# conductivity.
+# misfit is pulled back from step to step, and each one adds to the derivative
+# with respect to the conductivity.
 
 forward = td.lambdify((u, k), step)
 backward = td.lambdify((u, k, g), (by_u, by_k))

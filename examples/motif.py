@@ -8,7 +8,7 @@ and the greatest score counts.
 # %%
 # ## The scores
 #
-# `letters` is a tensor of integers: its entries stand in an index, and select rows of
+# `letters` is a tensor of integers: its entries are in an index, and select rows of
 # `E`. The window repeats the last letter at the end of the sequence, by a minimum in
 # the index.
 
@@ -55,7 +55,7 @@ td.gradient(likelihood, Z)
 
 # %%
 # By the vectors of the letters, given the derivative `G` by the scores: a letter
-# collects from all places where it stands.
+# collects from all places that read it.
 
 G = td.TensorSymbol("G", (S, T))
 td.vjp(scores, E, G)

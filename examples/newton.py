@@ -1,7 +1,7 @@
 """Logistic regression by Newton's method.
 
 Handwritten digits are classified. The loss is written as one would write it in NumPy;
-gradient and Hessian are derived, and come out as they stand in textbooks. Newton's
+gradient and Hessian are derived, and have the form of textbooks. Newton's
 method takes a handful of steps, and ends where scikit-learn does.
 """
 

@@ -38,7 +38,7 @@ by_a
 by_b
 
 # %%
-# Of `c` only the diagonal was read. The delta stands on two *free* indices, it says
+# Of `c` only the diagonal was read. The delta has two *free* indices, it says
 # that the rest is 0:
 
 by_c
@@ -64,7 +64,7 @@ for part in ast.parse(source).body:
 # %%
 # ## The result
 #
-# All four as one function, on random arrays, beside central differences of a function
+# All four as one function, on random arrays, with central differences of a function
 # written in NumPy:
 
 rng = np.random.default_rng(0)
@@ -112,7 +112,7 @@ right.plot(
     range(7), differences[3], "o", color="tab:orange", label="central differences"
 )
 right.axhline(0, color="black", lw=0.8)
-right.set(title="derivative by d", xlabel="p", xticks=range(7))
+right.set(title="derivative with respect to d", xlabel="p", xticks=range(7))
 right.margins(y=0.1)
 right.legend(loc="upper left")
 plt.show()

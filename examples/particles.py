@@ -72,7 +72,7 @@ print(f"energy {value:.4f}, sum of all forces {np.abs(slope.sum(axis=0)).max():.
 #
 # From random places, atoms roll into the next valley, and are shaken to find deeper
 # ones: basin hopping. The deepest of thirteen atoms is an icosahedron with an atom in
-# the middle; its energy, -44.326801, stands in the [Cambridge Cluster
+# the middle; its energy, -44.326801, is in the [Cambridge Cluster
 # Database](https://www-wales.ch.cam.ac.uk/CCD.html).
 
 
@@ -94,8 +94,8 @@ print(f"least energy in {best.nfev} evaluations: {best.fun:.6f}")
 assert abs(best.fun + 44.326801) < 1e-5
 
 # %%
-# Pushed a little, the cluster swings. Forces that were no gradient of the energy would
-# not keep the sum of potential and kinetic energy, as the steps of Verlet do:
+# Pushed a little, the cluster swings. Forces that are not a gradient of the energy
+# would not keep the sum of potential and kinetic energy, as the steps of Verlet do:
 
 place, speed, dt = best.x.reshape(-1, 3), 0.4 * rng.standard_normal((13, 3)), 0.004
 speed -= speed.mean(axis=0)

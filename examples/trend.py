@@ -30,7 +30,7 @@ loss
 # %%
 # ## Its Hessian
 #
-# The terms say at which rows and columns they stand:
+# The terms say at which rows and columns they have entries:
 
 arguments = (x, y, stiffness, width)
 hessian = td.structured_hessian(arguments, loss, x)

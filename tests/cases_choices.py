@@ -74,7 +74,7 @@ BODIES = {
     "tuned": Piecewise((X**2 / 2, Abs(X) <= 1), (Abs(X) - Y, True)),
     "if_then_never": Piecewise((X * Y, ITE(X > 0, ITE(Ne(i, 1), Y > 0, False), Eq(i, 2))), (Z**2, True)),
     "max_of_a_constant_entry": Max(2 * Piecewise((x[2], x[2] > 0), (Y, True)), Y) * Z,
-    # What would be no number, or warn, where the branch is not taken.
+    # What would not be a number, or warn, where the branch is not taken.
     "domain_of_log": Piecewise((log(X) * Y, X > 0), (X**2, True)),
     "domain_of_root": Piecewise((sqrt(X) * Z, X > 0), (0, True)) * Y,
     "domain_of_quotient": Piecewise((Y / X, Ne(X, 0)), (Z, True)),

@@ -1,4 +1,4 @@
-"""Greatest and least values over ranges: those of the peers' tests, and what can stand in and around them."""
+"""Greatest and least values over ranges: those of the peers' tests, and operands in and around them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """H9: every scalar function that the backends evaluate, with its derivatives in closed form.
 
-The functions of a group stand in the rows of one tensor, ``sum_n f_n(x[n, i], y[n, i])``, so that
+The functions of a group are in the rows of one tensor, ``sum_n f_n(x[n, i], y[n, i])``, so that
 row ``n`` of a derivative is the derivative of ``f_n`` alone. The closed forms are mpmath's, in the
 precision of the oracle: neither SymPy nor the package takes part in them.
 """

@@ -1,4 +1,4 @@
-"""Functions that gather by data, with data of other conditions beside them."""
+"""Functions that gather by data, with data of other conditions next to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ squares = Table(x[i] ** 2, (i, 7))
 
 # Others, and all of their second derivatives as kernels, are in codegen/gather_cases.py.
 for _name, _function in {
-    "beside the index": Sum(x[i + idx[i]] ** 2, (i, 0, 3)),
+    "next to the index": Sum(x[i + idx[i]] ** 2, (i, 0, 3)),
     "by a remainder": Sum(where(x[k] ** 2 * v[e], Eq(Mod(2 * k + col[e], 3), 0)), (k, 0, 3), (e, 0, 4)),
     "in a case": Table(where(x[idx[i]] ** 2, Eq(idx[i], 1), otherwise=x[i]), (i, 4)),
     "in a range": Sum(where(x[k] ** 2 * x[idx[i]], idx[i] < k), (k, 0, 3), (i, 0, 3)),
@@ -26,7 +26,7 @@ for _name, _function in {
     "of a table": Table(squares[idx[i]] ** 2, (i, 4)),
     "by two data": Sum(delta(idx[i], jdx[j]) * x[i] ** 2 * y[j], (i, 0, 3), (j, 0, 3)),
     "at a clamp": Sum(x[Min(idx[i] + k, 6)] ** 2 * y[k], (k, 0, 2), (i, 0, 3)),
-    "of a table beside an offset": Table(squares[idx[i]] * y[i + idx[i]] ** 2, (i, 4)),
+    "of a table next to an offset": Table(squares[idx[i]] * y[i + idx[i]] ** 2, (i, 4)),
     "by data of data": Sum(y[j + 2 * idx[i]] ** 2 * x[idx[pairs[i, j]]], (j, 0, 1), (i, 0, 3)),
     "in a product": IndexedProduct(x[idx[k]] + y[k], (k, 0, 2)),
     "of one entry": x[idx[0]] ** 2 * y[place],
@@ -34,11 +34,11 @@ for _name, _function in {
     row(f"a gather {_name}", _function, second=(x, x))
 
 _padded = {x: range(1, 8), idx: [0, -1, 6, 7]}
-row("padding beside a delta", Sum(Sum(x[k] * delta(k, idx[i]), (k, 0, 6)) ** 2, (i, 0, 3)), _padded, second=(x, x))
+row("padding next to a delta", Sum(Sum(x[k] * delta(k, idx[i]), (k, 0, 6)) ** 2, (i, 0, 3)), _padded, second=(x, x))
 
 # What is read at i - 2 is inside where the other condition holds, with the data below; SymPy sorts both.
 for _name, _function in {
-    "beside another": Sum(delta(0, idx[i]) * delta(1, idx[i - 2]) * x[i] ** 2, (i, 0, 3)),
+    "next to another": Sum(delta(0, idx[i]) * delta(1, idx[i - 2]) * x[i] ** 2, (i, 0, 3)),
     "sorted the other way": Sum(delta(1, idx[i - 2]) * delta(2, jdx[i]) * x[i] ** 2, (i, 0, 3)),
     "behind a case": Sum(where(delta(1, idx[i - 2]) * x[i] ** 2, Eq(idx[i], 0)), (i, 0, 3)),
     "behind an index": Sum(where(x[i] ** 2, Eq(idx[i - 2], 1) & (i >= 2), otherwise=x[i]), (i, 0, 3)),
@@ -60,7 +60,7 @@ for _condition in (
 _wide, _start = data("wide", 5, 6), 3 * n + 6 * j - 3 * m
 _read = x[_wide[Max(0, Min(m - 1, 2 * n + k + 2)), 8 - 2 * m]]
 row(
-    "a range that shares no index with data beside it",
+    "a range that shares no index with data next to it",
     Sum(y[j] * Sum(_read, (k, _start, _start + 2)) ** 2, (j, 0, m - 1)),
     {_wide: np.arange(30).reshape(5, 6) % 7, n: 1, m: 3},
     second=(x, x),
@@ -69,7 +69,7 @@ row(
 _s, _one = sympy.Symbol("s", real=True), data("one", 1)
 _chosen = delta(Mod(n + i, 2), Min(2, floor(Min(2 * m - 1, 3 * n) / 2)))
 row(
-    "a sum of choices with a factor beside data",
+    "a sum of choices with a factor next to data",
     Sum(_s * z[n - 1] ** 2 / (_chosen * x[_one[-i] + 2] ** 2 + 1) * y[i], (i, 0, m - 1)),
     {_one: [-1], n: 3, m: 3},
     second=(z, x),
@@ -85,7 +85,7 @@ row(
 )
 # The unknown has a single value, which the sum would be solved for again, and so on.
 _twice = delta(idx[j], Mod(2 * i, n)) * where(x[j - floor(i / 2) + 3], 2 * j > n) * z[0]
-row("a remainder beside data", Sum(_twice, (j, 0, 3), (i, 0, n - 1)), {idx: [1, 2, 1, 2], n: 3})
+row("a remainder next to data", Sum(_twice, (j, 0, 3), (i, 0, n - 1)), {idx: [1, 2, 1, 2], n: 3})
 _data, _other, _values = data("data", 5), data("other", 1), real("values", n + 8)
 _held = Ne(Mod(Max(-1, n - 3) + Max(0, Min(n - 1, _other[0])), 4), 0)
 row(
@@ -98,7 +98,7 @@ _values, _table, _data = real("values", n + 11), real("table", 8, 2 * n + 3), da
 _sum = Sum(delta(1 - k, _data[Max(5, Min(7, 2 * n + 1)) - 5] + 11), (k, -5 * i, 2 - 5 * i))
 _product = IndexedProduct(_values[2 * i + t - 4 * m - 2 * n + 15], (t, m + n + 1, 4 * n + i - m))
 row(
-    "a product with bounds of sizes beside data",
+    "a product with bounds of sizes next to data",
     Table((_product - _table[6 - 3 * i, floor((m + i) / 5)]) ** 2 * _sum, (i, n)),
     {_data: [0, -40, -1, 1, 1, 0, 1, 2], n: 1, m: 2},
     second=(_table, _values),

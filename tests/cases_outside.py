@@ -73,7 +73,7 @@ _next, _past = Table(_y[i + Mod(N, 2) - 1], (i, N)), Table(_y[3 * N + i], (i, 4)
 
 
 def _squared(table, last):
-    """A sum of which the slope holds the sum again, so that the table stands in both."""
+    """A sum of which the slope holds the sum again, so that the table is in both."""
     total = Sum(table[i] * _x[j] ** 2, (i, 0, last), (j, 0, N - 1))
     return total / sympy.sqrt(1 + total**2)
 

@@ -137,7 +137,7 @@ one("band", Sum(_x[l + 1] * _w[k], (l, 2 * i - 1, i + k), (k, 0, 2)), (i, 4), by
 one("sometimes_empty", Sum(_x[k] ** 2, (k, i, 3)) + 1, (i, 8), by=(_x,))
 one("always_empty", Sum(_x[k], (k, 3, 2)) + _x[i], (i, 8), by=(_x,))
 one("empty_in_exponent", exp(-Sum(_x[k] ** 2, (k, i, 3)) / 4), (i, 8), by=(_x,))
-# What bounds k stands in a floor with another index, and no read says it once more.
+# What bounds k is in a floor with another index, and no read says it once more.
 _floor = Sum((k + 1) * _x[i] ** 2, (k, 0, floor((i - l) / 2)), (l, 0, i), (i, 0, 3))
 one("bounded_in_a_floor", _floor, by=(_x,))
 one("nested_dependent", Sum(Sum(_A[k, l], (l, 0, k)) ** 2, (k, 0, 3)), by=(_A,))

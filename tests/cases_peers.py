@@ -97,7 +97,7 @@ def section6(rows: int = 3, columns: int = 4, terms: int = 5) -> tuple[Tensor, t
 @case("T10")
 def _t10() -> Case:
     function, variables = section6()
-    # The second derivative by c is X11: the deltas of a diagonal collapse at every order.
+    # The second derivative with respect to c is X11: the deltas of a diagonal collapse at every order.
     return Case(function, variables, low=-0.75, high=0.75)
 
 

@@ -55,7 +55,7 @@ a, b, c, i, j, k, l, p, q, r = indices("a b c i j k l p q r")
 M, N, P, n, m = indices("M N P n m")
 alpha = real("alpha")
 
-# ---------------------------------------------------------------- conditions on data beside each other
+# ---------------------------------------------------------------- conditions on data next to each other
 
 _a, _b, x, y, z = data("a", N), data("b", M), real("x", 3), real("y", 4), real("z", 9)
 _inner = Piecewise((x[_b[i]], Eq(_a[i], 1)), (y[i], True))
@@ -102,7 +102,7 @@ _pairs, _place, _z = data("pairs", 1, 2), data("place", 1), real("z", 3, 1, 1)
 _read = _z[5 - c - j, Abs(_place[0] - 1), Min(-3, j - 3) + 3]
 _sum = Sum(delta(Mod(floor(i / 6), 4), _pairs[floor(j / 3), j]) * _read, (c, Abs(3 * j - 3), Abs(3 * j - 3) + 2))
 row(
-    "a factor beside a range that data end",
+    "a factor next to a range that data end",
     Table(alpha / (_sum**2 + 1), (i, 3), (j, 2)),
     {_pairs: [[0, 1]], _place: [1]},
     second=(_z, _z),
@@ -206,7 +206,7 @@ row(
 )
 _inner = Sum(delta(_jdx[i - 2 * j + 4] - 5, floor(j / 2 - c / 2)) * z[i], (c, j, 3))
 row(
-    "one of several cases beside data",
+    "one of several cases next to data",
     Table(where(_inner, Ne(Mod(M, 4), 2), otherwise=z[0]), (i, 2), (j, N)),
     *({**sizes, _jdx: [3, 4, 1, 3, 4, 3]} for sizes in ({N: 3, M: 4}, {N: 4, M: 2})),
 )
@@ -230,7 +230,7 @@ _jdx, _y = data("jdx", 6), real("y", 8, 4)
 _greatest = Max(3 * c - 1, _jdx[floor((c + 2) / 4)])
 _chosen = delta(_idx[3 * i] - 1, floor(c / 2)) * _y[c + 3 * _greatest - i + 1, 3 * c - 3 * i + 3]
 row(
-    "equations beside conditions of many cases",
+    "equations next to conditions of many cases",
     Table(Sum(where(_chosen, Mod(i, 5) >= 1), (c, 0, 2)), (i, 2)),
     {_idx: [0, 9, 9, 1, 9, 9, 9, 9], _jdx: [0, 1, 9, 9, 9, 9]},
 )
@@ -275,7 +275,7 @@ for _name, _total in {
 }.items():
     row(f"a node in a sum {_name}", Table(_total, (i, 4)), *_sizes, second=(_y, _y))
 _many = where(m * _x[i] * sympy.log(y[i]), Mod(11 * m, 40) <= 17)
-row("no number beside many remainders", Table(Sum(_many, (m, 2 * i, 2 * i + 1)), (i, 4)), {y: [2, 0, 4, 0]})
+row("no number next to many remainders", Table(Sum(_many, (m, 2 * i, 2 * i + 1)), (i, 4)), {y: [2, 0, 4, 0]})
 _entry = Table(z[0] ** (k + 3 * m), (k, 3))[m - 2 * N]
 _never = Sum(IndexedProduct(_entry, (N, -2 * i, 1 - 2 * i)), (m, floor(i / 2) + 2, floor(i / 2)))
 row("a range that its quotients show to be empty", Table(_never + z[0] ** 2, (i, 1)), second=(z, z))
@@ -321,13 +321,13 @@ row(
 _pairs = data("pairs", N, M)
 _summand = delta(_pairs[2 * j, 4 - 2 * M], 1) * z[Mod(N + 3 * i, M) + Max(0, 2 * c + i + 2)]
 row(
-    "a sum with a remainder beside data",
+    "a sum with a remainder next to data",
     Table(Sum(_summand, (c, 2 * i - 2 * M - 1, 2 * i - 2 * M + 1)), (i, M), (j, 2)),
     {M: 2, N: 3, _pairs: [[1, 0], [0, 0], [1, 2]]},
     kernel=False,
 )
 
-# ---------------------------------------------------------------- guards beside guards
+# ---------------------------------------------------------------- guards next to guards
 
 _data, _x, _y = data("data", 3), real("x", N), real("y", N)
 _sizes = ({N: 1, M: 3, _data: [2, 9, 0]}, {N: 2, M: 5, _data: [2, 9, 0]})
@@ -353,7 +353,7 @@ def _chosen_by(place: Any, read: Any) -> Expr:
 
 _x, _y = real("x", 9), real("y", 7)
 for _name, _terms in {
-    "beside a factor": _x[i] * Sum(_chosen_by(i - 4, _x[j] ** 2), (j, 3 - i, i - 4)),
+    "next to a factor": _x[i] * Sum(_chosen_by(i - 4, _x[j] ** 2), (j, 3 - i, i - 4)),
     "of two indices": Sum(_chosen_by(i - 4, _x[j + k] ** 2), (j, 0, i - k - 4), (k, 0, 3)),
     "that is clamped": Sum(Sum(_chosen_by(k - 4, _x[j + k] ** 2), (j, 0, k - 4)), (k, 0, Min(i, 6))),
     "around data": Sum(Sum(_chosen_by(2 * k - i, _x[j] ** 2), (j, i, 2 * k)), (k, -2, 1)),
@@ -383,6 +383,6 @@ row(
 )
 for _name, _condition in {"indices": i >= 2, "data": Eq(_d[i], 0)}.items():
     _value = sympy.exp(where(_w[k], _condition, Eq(_d[i - 2], k)) + 1) * _v[k]
-    row(f"cases by data beside {_name}", Table(Sum(_value, (k, 0, 2)), (i, 8)), {_d: [1, 2, 0, 1, 0, 2, 1, 0]})
+    row(f"cases by data next to {_name}", Table(Sum(_value, (k, 0, 2)), (i, 8)), {_d: [1, 2, 0, 1, 0, 2, 1, 0]})
 _total = Sum(delta(1, _d[Min(i, 2)]) * _v[k], (k, 0, i)) / _w[i]
 row("a clamp that ranges decide", Table(_total, (i, 3)), {_d: [1, 0, 1, 3, 2, 0, 0, 0]})

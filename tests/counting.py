@@ -192,7 +192,7 @@ def conditions_on_loops(body, around=frozenset()):
 
 
 def masks(result, bound=frozenset()):
-    """The conditions inside of sums that hold a summed index; those on values of tensors are no masks."""
+    """The conditions inside of sums that hold a summed index; those on values of tensors are not masks."""
     found = []
     if isinstance(result, IndexedSum):
         for _, *ends in result.limits:

@@ -200,7 +200,10 @@ def assert_second_exact(
     else:
         slope = gradient(scalar, wrt)
         results = jacobian(slope, second), vjp(slope, second, direction)
-    checked = ((f"second derivative by {wrt} and {second}", expected), (f"hvp by {wrt} and {second}", along))
+    checked = (
+        (f"second derivative with respect to {wrt} and {second}", expected),
+        (f"hvp by {wrt} and {second}", along),
+    )
     for got, (name, exact) in zip(evaluate(results, values_), checked, strict=True):
         assert_equal(got, exact, name)
     for backend in backends:

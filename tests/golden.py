@@ -232,7 +232,7 @@ def main() -> int:
     folder: Path = options.write or options.check
     chosen = [key for key in keys(options.fuzz) if re.search(options.only, key)]
     if not chosen or not (options.write or folder.is_dir()):
-        print("no case has such a name" if not chosen else f"there is no record: {folder} is no folder")
+        print("no case has such a name" if not chosen else f"there is no record: {folder} is not a folder")
         return 1
     missing = [] if options.write else [f"{key}: a record without a case" for key in without_case(options)]
     found: list[tuple[str, list[str]]] = []

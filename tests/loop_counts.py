@@ -65,9 +65,7 @@ FEWER = {
     **dict.fromkeys([("clamp_of_quotients", "x"), ("clamp_with_stride", "x")], "pieces of one value are one"),
     **dict.fromkeys([("clamp_constant_exterior", "y")], "0 outside of the image"),
     **dict.fromkeys([(f"clamp_{name}", v) for name, v in BOUNDS], "what an index does not matter to is summed apart"),
-    **dict.fromkeys(
-        [("softmax", "x")], "sums stand before the entries, and the greatest exponent has a loop of its own"
-    ),
+    **dict.fromkeys([("softmax", "x")], "sums are before the entries, and the greatest exponent has a loop of its own"),
     **dict.fromkeys([("map_backwards", "x"), ("map_periodic_laplacian", "x")], "two reads are of one place"),
 }
 
@@ -99,5 +97,5 @@ def check_loops(name: str, case: Case, variable: Any) -> None:
         assert visited < tuples
     elif pair in SPLIT:  # only sums over the same ranges in the same order share their loops
         assert visited > tuples
-    else:  # where the cotangent does not depend on the loops it stands before them
+    else:  # where the cotangent does not depend on its loops it is before them
         assert tuples in (visited, innermost), (tuples, visited, innermost)

@@ -30,7 +30,7 @@ X, T = TensorSymbol("X", (N, M)), TensorSymbol("T", (N, M))
 class Named:
     """A function, what to differentiate it by, and sizes to try.
 
-    ``depths`` are how deep sums stand in each other and ``sums`` how many different ones there are: in the function,
+    ``depths`` are how deep sums are in each other and ``sums`` how many different ones there are: in the function,
     and in its first, second and third derivative.
     """
 

@@ -20,7 +20,7 @@ NAMED = ("softmax cross-entropy", "layernorm", "volterra", "mttkrp", "gaussian k
 # Each backend with and without temporaries, by turns.
 KERNELS = (("numba", True), ("numba", False), ("cuda", False), ("cuda", True))
 # The turns that cases take, chosen greedily, at the least time: nearly every construct of the texts of all cases inside
-# of every other one (which operator, function, condition, loop or read stands in which).
+# of every other one (which operator, function, condition, loop or read is in which).
 CHOSEN = {
     0: """
         V13 V20 V55 map_interpolation map_two_axes map_upsampling net range_greatest_of_equal_entries

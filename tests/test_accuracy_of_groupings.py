@@ -1,6 +1,6 @@
 """The digits of a value, a gradient and second derivatives do not depend on how terms are grouped.
 
-Each formula is written with a common factor in front, multiplied in, beside other terms, and multiplied with functions
+Each formula is written with a common factor in front, multiplied in, next to other terms, and multiplied with functions
 of its own variable; in index notation and for whole tensors.
 """
 
@@ -53,9 +53,9 @@ GROUPINGS = {
     "one factor": lambda f: multiplied_in(f, A),
     "two factors": lambda f: multiplied_in(f, A) + multiplied_in(f, B),
     "sum of factors": lambda f: (A + B) * f,
-    "beside a penalty": lambda f: multiplied_in(f, A) + A * B * s,
+    "next to a penalty": lambda f: multiplied_in(f, A) + A * B * s,
     "with the variable": lambda f: multiplied_in(f, s),
-    "with the variable, beside a penalty": lambda f: multiplied_in(f, A * s) + B * s**2,
+    "with the variable, next to a penalty": lambda f: multiplied_in(f, A * s) + B * s**2,
     "squared": lambda f: f**2,
     "with a cosine": lambda f: multiplied_in(f, cos(s)),
 }

@@ -425,7 +425,7 @@ def test_derivatives_beside_stored_values(backend, dtype, name):
 
 
 def test_factors_beside_a_series_have_one_form():
-    """In the derivative of a squared residual, the residual is computed once, not for the series and beside it."""
+    """In the derivative of a squared residual, the residual is computed once, not for the series and next to it."""
     i, k, n, d = td.indices("i k n d")
     P, x, s = td.TensorSymbol("P", n), td.TensorSymbol("x", (n, d)), td.TensorSymbol("s", 2)
     u = x[i, k] / s[0]

@@ -224,7 +224,7 @@ def test_the_same_formulas_in_single_precision(backend):
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_multiples_of_hyperbolic_functions(backend):
-    """Quotients of hyperbolic functions with different factors are multiples of tanh, alone and beside their terms."""
+    """Quotients of hyperbolic functions with different factors are multiples of tanh, alone and next to their terms."""
     growing, sum_of_both = exp(s) - exp(-s), exp(s) + exp(-s)
     formulas = [
         sinh(s) / sum_of_both,

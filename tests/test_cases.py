@@ -26,7 +26,7 @@ ALL = names()
 
 # Numba compiles for half a second per function. These were chosen greedily: together with the kernels
 # that the tests of `codegen` compile, the loops printed for them hold nearly every construct inside of
-# every other one (which operator, function, condition, loop or read stands in which) that those of any
+# every other one (which operator, function, condition, loop or read is in which) that those of any
 # case hold, at the least time; those of `MORE` have few of their own. All cases run uncompiled, from the same text.
 NUMBA = ["T7", "D5", "V13", "hole_2i+4j,3j", "inverse", "H9_trigonometric", "H9_powers", "H9_kinks", "symbolic_stride"]
 MORE = [
@@ -35,7 +35,7 @@ MORE = [
     *("H9_two_numbers", "max_of_min", "choice_heaviside", "choice_sign"),
 ]
 # NumPy's texts of these hold every construct inside of another one (which operator, call, condition, loop or slice
-# stands in which) that those of second derivatives of any case hold, and those of the first ones do not.
+# is in which) that those of second derivatives of any case hold, and those of the first ones do not.
 SECOND = [
     *("D4", "D4_symbolic", "H8", "H9_hyperbolic", "H9_inverse_hyperbolic", "H9_kinks", "H9_powers", "L27", "L3"),
     *("V11", "V13", "V17", "V19", "V20", "V31_softmax", "V33", "V34", "X3", "attention", "chain_deep"),

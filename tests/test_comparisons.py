@@ -89,7 +89,7 @@ def test_matmul():
     for left, right in ((A, x), (A, other), (x, x), (stack, other), (stack, x)):
         assert td.matmul(left, right) == left @ right
     check(td.matmul(A, x), np.matmul(VALUES[A], VALUES[x]))
-    with pytest.raises(ShapeError, match="a scalar is no matrix"):
+    with pytest.raises(ShapeError, match="a scalar is not a matrix"):
         td.matmul(A, 2)
 
 

@@ -81,7 +81,7 @@ def check_pullback_and_pushforward(row, name):
 
 
 # Numba compiles for a second per function. These hold every construct inside of another one (which operator,
-# call, condition, loop or read stands in which) that no compiled kernel of the tests of `codegen` holds.
+# call, condition, loop or read is in which) that no compiled kernel of the tests of `codegen` holds.
 NUMBA = [*(f"peers {n}" for n in (6, 11, 15, 22, 34, 61)), "thesis 36", "thesis 39", "thesis 54", "figure 4.7"]
 
 

@@ -221,7 +221,7 @@ def test_values_and_gradients_are_as_accurate_as_their_condition_allows(name, ba
 
 
 def test_products_that_do_not_contain_the_term_stay():
-    """``(1 + u)*(2 + v) - 1`` is no sum of fewer terms: it has no rule."""
+    """``(1 + u)*(2 + v) - 1`` is not a sum of fewer terms: it has no rule."""
     formula = (1 + a) * (2 + b) - 1
     x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
     entry = formula.subs({a: x[i], b: y[i]}, simultaneous=True)

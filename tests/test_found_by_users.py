@@ -143,7 +143,7 @@ def test_whole_arrays_among_scalars_are_refused_as_lift_does(function):
 
 
 def test_entries_of_native_index_arrays_select_entries_of_own_tensors():
-    """The message for `x[fr[e]]` told to write the IndexedBase that stood there."""
+    """The message for `x[fr[e]]` asked to write the IndexedBase that was there."""
     n, m, e, i = td.indices("n m e i")
     x, fr, ptr = (
         td.TensorSymbol("x", n),

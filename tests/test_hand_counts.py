@@ -142,7 +142,7 @@ BEYOND = {
         n * (K**2 + K * K * (K // 2 + 1) + (K * (K // 2 + 1)) ** 2) - volterra_hessian(n, K)[0],
         0,
     ),
-    # The power -3/2 of a variance is computed beside its power -1/2.
+    # The power -3/2 of a variance is computed next to its power -1/2.
     "layernorm": lambda B, n: (0, B),
     # The keys behind the mask are weighted, and their products with 0 are added.
     "attention-row": lambda N, D: (2 * (N - 2 * N // 3) * D, N - 2 * N // 3),

@@ -91,7 +91,7 @@ def test_a_range_that_is_divided_does_not_make_its_divisor_positive():
         pullback(function, LINE)
 
 
-# ---------------------------------------------------------------- multiples beside sizes
+# ---------------------------------------------------------------- multiples next to sizes
 
 MULTIPLES = {
     "doubled": ((2 * i,), (i, N)),

@@ -1,4 +1,4 @@
-"""Functions of JAX: all transformations of a table of functions, beside the same functions written for JAX."""
+"""Functions of JAX: all transformations of a table of functions, next to the same functions written for JAX."""
 
 from __future__ import annotations
 

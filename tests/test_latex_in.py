@@ -79,7 +79,7 @@ LOST = {
     "elementwise(lambda t0: Derivative(f(t0), (t0, 2)), x)": "the same",
     "elementwise(lambda t0: t0*sin(t0), x)": "functions written out",
     "elementwise(lambda t0, t1: Piecewise((t1, t0 > 0), (-t1, True)), x, y)": "the same",
-    "TensorCofactor(2, A)": "cofactors are no function of formulas",
+    "TensorCofactor(2, A)": "cofactors are not a function of formulas",
     "EinsumProduct('axb,b->ab', ones((n, m, n)), x)/2": "the size of an axis is not printed",
     "A + EinsumProduct('axb,b->ab', ones((n, m, n)), x)": "the same",
     "EinsumProduct('ik,jl->ijkl', DeltaTensor(n), A)": "the same",

@@ -113,7 +113,7 @@ def test_exponentials_that_are_needed_stay():
     source = td.generate_code((x, y), (td.exp(x) + y, S(y * td.exp(x)) / TOTAL), "numpy")
     assert "x.max()" not in source
     source = td.generate_code((x, y), (td.exp(x), S(y * td.exp(x)) / TOTAL), "numpy")
-    assert "x.max()" in source  # a result of its own is no reason to overflow elsewhere
+    assert "x.max()" in source  # a result of its own is not a reason to overflow elsewhere
 
 
 def log_sum(v):

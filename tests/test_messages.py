@@ -1,6 +1,6 @@
 """Every message of an error of ours is matched by a test.
 
-A message counts as matched where three words in a row, which no other message has, stand in a string
+A message counts as matched where three words in a row, which no other message has, are in a string
 of the tests, of the documentation, or in a traceback of a docstring.
 """
 

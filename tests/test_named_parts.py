@@ -235,7 +235,7 @@ SINGULAR = {
 
 @every("name", [*SINGULAR], turns=10)
 def test_a_zero_annihilates_slopes_of_named_parts(name):
-    """A part that no term reads at an entry may be no number there."""
+    """A part that no term reads at an entry may not be a number there."""
     value, v = SINGULAR[name], td.TensorSymbol("v", 4)
     point = {z: np.array([0.0, 0.5, 2.0, 3.0]), V: np.arange(16.0).reshape(4, 4), v: np.array([1.0, -2.0, 0.5, 3.0])}
     for derivative in (lambda s: td.gradient(s, z), lambda s: td.hvp(s, z, v)):
@@ -297,7 +297,7 @@ def test_refusals():
         "names gives two parts one name": lambda: td.cse(A @ x, {A @ x: "b", x + y: "b"}),
         "i is a free index of": lambda: td.name(x[i] ** 2, "square"),
         "need as many names, not 2": lambda: td.latex(D, ("a", "b")),
-        "is no name for a tensor": lambda: td.name(D, "not a name"),
+        "is not a name for a tensor": lambda: td.name(D, "not a name"),
     }
     for text, call in refused.items():
         with pytest.raises(ArgumentError, match=text):

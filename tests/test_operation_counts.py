@@ -53,7 +53,7 @@ def counted(arguments, expression, sizes):
     """
     program = executed(arguments, expression)
     text = str(expression)
-    symbolic = int(float(f"{Requests.count:.2g}"))  # a sum more or less is no news
+    symbolic = int(float(f"{Requests.count:.2g}"))  # a sum more or less is not news
     found = figures(program, sizes)
     size = 8 * (found.arguments + found.results + found.memory)
     device = prepared(build_program(arguments, expression, library=False), "cuda")

@@ -61,7 +61,7 @@ def test_products_among_whole_tensors():
 
 @pytest.mark.usefixtures("uncompiled")
 def test_a_derivative_is_not_evaluated_where_the_product_is_not():
-    """A slope that is no number stays behind the condition of the product that is chosen."""
+    """A slope that is not a number stays behind the condition of the product that is chosen."""
     chosen = Piecewise((td.IndexedProduct(x[k] ** -1, (k, 0, n - 1)), t > 0), (t, True))
     slope = td.gradient(chosen, x)
     for backend in ("numpy", "numba"):

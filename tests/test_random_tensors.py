@@ -141,7 +141,7 @@ FOUND = {
     "broadcast in a sum": einsum("ab,ab->", 3 - BROADCAST, 3 - BROADCAST),
 }
 i, j, k = td.indices("i j k")
-# Programs of which the cotangents, which are given entry by entry, stand inside of products.
+# Programs of which the cotangents, which are given entry by entry, are inside of products.
 TWICE = TensorComprehension(IndexedSum(IndexedSum(Q[i, k], (k, 0, 3)), (j, 0, 2)), (i, 4))
 SPARSE = {
     "entry of a sum in a sum": (TWICE**2)[1],

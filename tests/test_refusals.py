@@ -212,7 +212,7 @@ EXPRESSIONS = {
     "no index": (
         lambda: SUM(x[0], (sympy.pi, 0, 4)),
         IndexExpressionError,
-        "pi is no index; an index is an integer symbol",
+        "pi is not an index; an index is an integer symbol",
     ),
     "index that cannot be 0": (
         lambda: SUM(x[p], (Symbol("q", integer=True, positive=True), 0, 4)),

@@ -48,7 +48,7 @@ def test_several_indices_multiples_and_kernels():
 def test_refusals():
     x = td.TensorSymbol("x", p)
     for index in (i * s + 2 * u, 2 * u + i * floor(3 * j / n), 3 * i - n * s * floor(3 * i / n)):
-        with pytest.raises(IndexExpressionError, match=r"beside a symbolic stride, as in M\*i, one index needs"):
+        with pytest.raises(IndexExpressionError, match=r"next to a symbolic stride, as in M\*i, one index needs"):
             x[index]
     assert str(x[i * s + u]) == "x[i*s + u]"
     with pytest.raises(UnsupportedError, match="use a number up to 16 as the stride"):

@@ -138,7 +138,7 @@ def test_c_computes_the_same(name: str, tmp_path: Path) -> None:
 
 
 def test_rows_that_data_select_are_selected_before_the_loop() -> None:
-    """So derivatives by the tensor are scattered once, and the recursion reads as with given rows."""
+    """So derivatives with respect to the tensor are scattered once, and the recursion reads as with given rows."""
     _, loss = markov()
     rows = "TensorComprehension(E[i, seen[t]], (t, T), (i, n))"
     assert str(loss) == f"logsumexp(scan(lambda a, E: E + logsumexp(M + a[:, None], axis=0), p, {rows}, last=True))"

@@ -136,7 +136,7 @@ def test_scatters_to_positions_computed_from_data(left, right, as_python):
 
 
 def test_maxima_up_to_a_point_of_a_list(as_python):
-    """Over points that are no box, a maximum runs up to a coordinate: a scalar that is one entry of data."""
+    """Over points that are not a box, a maximum runs up to a coordinate: a scalar that is one entry of data."""
     greatest = td.IndexedMax(x[j] * x[k], (k, 0, j))
     total = S(Piecewise((greatest, Eq(Mod(j, 2), 0)), (x[j] ** 4, True)), (j, 0, n - 1))
     at = np.array([1.0, -2.0, 3.0, 0.5, 0.7])

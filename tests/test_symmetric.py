@@ -52,7 +52,7 @@ def test_derivatives_of_both_orders_are_those_of_symmetric_steps(function):
 
 @pytest.mark.parametrize("function", ["quadratic", "determinant", "sums", "one triangle", "rows and sums"])
 def test_derivatives_are_exact_and_agree(function):
-    """The gradient, the Jacobian, products with the Hessian and derivatives by entries are one symmetric derivative."""
+    """The gradient, the Jacobian, products with the Hessian and derivatives of entries are one symmetric derivative."""
     expr = FUNCTIONS[function]
     sizes = {n: 3}
     values = random_values((expr, S, x, y, A), sizes, seed=4)

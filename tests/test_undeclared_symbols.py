@@ -196,12 +196,12 @@ NOT = [{"integer": False}, {"imaginary": True}, {"complex": True}, {"commutative
 def test_what_is_declared_to_be_no_integer_is_refused(assumptions):
     s, h = symbols_with(), sp.Symbol("h", **assumptions)
     for use in (lambda: s.x[h], lambda: total(s, s.x[s.i], (s.i, 0, h)), lambda: td.IndexedSum(s.x[0], (h, 0, 3))):
-        with pytest.raises(IndexExpressionError, match=r"h is declared to be no integer: use td.indices\('h'\)"):
+        with pytest.raises(IndexExpressionError, match=r"h is declared not to be an integer: use td.indices\('h'\)"):
             use()
-    with pytest.raises(ShapeError, match="h is declared to be no integer"):
+    with pytest.raises(ShapeError, match="h is declared not to be an integer"):
         td.TensorSymbol("z", h)
     for own in (sp.Sum(s.u[0], (h, 0, 3)), sp.Sum(s.u[s.i], (s.i, 0, h))):
-        with pytest.raises(IndexExpressionError, match="h is declared to be no integer"):
+        with pytest.raises(IndexExpressionError, match="h is declared not to be an integer"):
             td.lift(own)
 
 

@@ -1,4 +1,5 @@
-"""``python -m benchmarks.boards``: evals of GradBench beside JAX and PyTorch, and optimal power flow beside CasADi.
+"""``python -m benchmarks.boards``: evals of GradBench compared with JAX and PyTorch, and optimal power flow compared
+with CasADi.
 
 ``--power-flow CASE.m ...`` takes case files of PGLib. Times are CPU milliseconds of a call, the least of five rounds in
 which all run in turn, on one core. What is not installed is left out.

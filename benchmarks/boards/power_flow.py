@@ -34,7 +34,7 @@ class Network:
 
 
 def read_case(path: Path) -> Network:
-    """Read a file of PGLib; raise ValueError where a table is missing or a cost is no polynomial of degree two."""
+    """Read a file of PGLib; raise ValueError where a table is missing or a cost is not a polynomial of degree two."""
     text = re.sub(r"%.*", "", path.read_text(encoding="utf-8"))
     base = float(_match(r"mpc\.baseMVA\s*=\s*([\d.eE+-]+)", text))
     tables = {}

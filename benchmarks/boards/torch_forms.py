@@ -1,4 +1,6 @@
-"""The evals of GradBench in PyTorch, for comparison: values and derivatives by autograd, with the inputs of `evals`."""
+"""The evals of GradBench in PyTorch, for comparison: values and derivatives by autograd, with the inputs
+of `evals`.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The history of times: a JSON file of each run that wrote its table into the documentation, beside this file."""
+"""The history of times: a JSON file of each run that wrote its table into the documentation, in this folder."""

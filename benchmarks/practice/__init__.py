@@ -1,1 +1,1 @@
-"""Functions of published practice, written as their authors would: value and gradients together, beside JAX."""
+"""Functions of published practice, written as their authors would: value and gradients together, compared with JAX."""

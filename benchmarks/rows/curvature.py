@@ -255,7 +255,7 @@ def hand_sinkhorn(xp: Any, C: Array, a: Array, b: Array, V: Array) -> Array:
 
 
 def the_block(xp: Any, blocks: Any) -> Any:
-    """The one block of second derivatives by one array."""
+    """The one block of second derivatives with respect to one array."""
     return blocks[0][0]
 
 

@@ -45,7 +45,7 @@ def hand_hessian(xp: Any, U: Array, V: Array, M: Array) -> Arrays:
     residual = U @ V.T - M
     mixed = U[:, None, None, :] * V.T[None, :, :, None]  # i a j b
     ranks, rows, columns = np.arange(r), np.arange(m), np.arange(n)
-    mixed[:, ranks, :, ranks] += residual  # the index arrays stand first: a i j
+    mixed[:, ranks, :, ranks] += residual  # the index arrays are first: a i j
     by_U, by_V = np.zeros((m, r, m, r), U.dtype), np.zeros((n, r, n, r), U.dtype)
     by_U[rows, :, rows, :] = V.T @ V
     by_V[columns, :, columns, :] = U.T @ U

@@ -108,8 +108,8 @@ def slopes_of_softmax(xp: Any, s: Any, beta: Any, group: Any, ds: Any) -> Any:
     return sharpness * by_scores, totals(xp, s * by_scores, group, len(beta))
 
 
-# sum_b softplus(-U_{word_b} V_{near_b}) + sum_bk softplus(U_{word_b} V_{other_bk}): words beside those that stand near
-# them and beside others drawn at random, by both tables.
+# sum_b softplus(-U_{word_b} V_{near_b}) + sum_bk softplus(U_{word_b} V_{other_bk}): words with those near
+# them and with others drawn at random, by both tables.
 
 
 def ours_embedding(sizes: Sizes) -> tuple[Any, Any]:

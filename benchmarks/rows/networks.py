@@ -187,7 +187,7 @@ def hand_network(xp: Any, X: Array, Y: Array, A: Array, B: Array, C: Array) -> A
 
 def work_network(sizes: Sizes) -> Work:
     n, m, k = sizes["n"], sizes["m"], sizes["k"]
-    # Each layer: the value, the derivative by its weights, and that by its input but for the first.
+    # Each layer: the value, the derivatives with respect to its weights and, but for the first, to its input.
     products = 2 * n * (2 * m * m + 3 * m * m + 3 * m * k)
     return Work(products + 6 * n * m + 4 * n * k, n * (m + k) + 2 * (2 * m * m + m * k), n * (2 * m + k))
 

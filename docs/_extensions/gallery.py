@@ -2,7 +2,7 @@
 
 A script is a title and text in its docstring, then cells that begin with ``# %%``: a comment, which is text of
 the page, and code, which is run here. Of each statement that is an expression the formula or the picture is shown
-that a notebook would show; beside that what is printed, and the figures of matplotlib.
+that a notebook would show; then the printed text, and the figures of matplotlib.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def add_figures(page: Page) -> None:
 def run(path: Path) -> Page:
     """Run a script cell by cell in one namespace, and return its page."""
     matplotlib.use("Agg")
-    plt.close("all")  # what somebody else has left open is no picture of this page
+    plt.close("all")  # what somebody else has left open is not a picture of this page
     source = path.read_text(encoding="utf-8")
     title, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
     text = text.strip()

@@ -85,7 +85,7 @@ class Session:
         return "\n".join([*lines, *(f"derivative wrt {name}" for name in wrt[:1])])
 
     def value(self, expression: ast.expr) -> Any:
-        """Return the value of an expression after the statements before, or None if it is no matter of formulas."""
+        """Return the value of an expression after the statements before, or None if it is not a matter of formulas."""
         needed, chosen = names_read(expression), []
         for statement in reversed(self.statements[:-1]):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -196,7 +196,7 @@ def link(root: str, source: str, line: int) -> str:
 
 
 def build_page(app: Sphinx, error: Exception | None) -> None:
-    """Write the static page beside the documentation, unless it is there."""
+    """Write the static page next to the documentation, unless it is there."""
     folder = Path(app.outdir) / "page"
     if error is None and not folder.exists():
         build_site(folder, *(Path(name) if name else None for name in (app.config.live_pyodide, app.config.live_temml)))

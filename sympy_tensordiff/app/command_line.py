@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("input", nargs="*", metavar="INPUT", help="a text in one of the languages, or -")
     parser.add_argument("--file", metavar="FILE", help="read the input from this file")
-    parser.add_argument("--language", choices=tuple(LANGUAGES), help="of the input (default: told by the text)")
+    parser.add_argument("--language", choices=tuple(LANGUAGES), help="of the input (default: decided by the text)")
     parser.add_argument(
         "--wrt",
         metavar="NAME",

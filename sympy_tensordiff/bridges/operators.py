@@ -77,7 +77,7 @@ class BridgedFunction:
 
     def _positions_of_wrt(self, wrt: Any) -> frozenset[int]:
         """Return the positions of the arguments in ``wrt``; of all real arguments for None. Raise `ArgumentError` if
-        one is no real argument.
+        one is not a real argument.
         """
         if wrt is None:
             return self.reals

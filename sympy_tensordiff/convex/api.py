@@ -228,7 +228,7 @@ def _replace_determinants(function: Expr, variables: Sequence[Any]) -> tuple[Exp
 
 
 def _restore_determinants(term: ProofTerm, parts: Mapping[Expr, Expr]) -> ProofTerm:
-    """Return the proof term ``term`` with symbols replaced by the log-determinants for which they stand; ``parts`` maps
+    """Return the proof term ``term`` with symbols replaced by the log-determinants that they represent; ``parts`` maps
     each symbol to its log-determinant.
     """
     if not parts:

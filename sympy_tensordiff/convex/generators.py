@@ -347,7 +347,7 @@ def _arithmetic_args(node: Expr) -> tuple[Expr, ...]:
 
 def _monomial_factors(form: Expr) -> list[tuple[Expr, Expr]] | None:
     """Return the factors of ``form`` as pairs ``(base, exponent)``, with exponent 1 for a factor that is not a power.
-    None for a single factor, such as a sum, that is no power of a symbol or of a rational number.
+    None for a single factor, such as a sum, that is not a power of a symbol or of a rational number.
     """
     parts = [(f.base, f.exp) if isinstance(f, sympy.Pow) else (f, S.One) for f in sympy.Mul.make_args(form)]
     return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None

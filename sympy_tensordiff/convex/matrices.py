@@ -73,7 +73,7 @@ def is_positive_definite(signs: SignProver, matrix: Any) -> bool:
 
 def _symmetric_summands(matrix: Any) -> list[tuple[Expr, Any]] | None:
     """Return ``matrix`` as a weighted sum of symmetric matrices: a list of pairs ``(weight, symbol)``, where None
-    stands for the unit matrix. Return None instead of a list if it is no such sum.
+    stands for the unit matrix. Return None instead of a list if it is not such a sum.
     """
     row, column = (sympy.Dummy(name, integer=True) for name in "ij")
     body = matrix_entry(matrix, row, column)

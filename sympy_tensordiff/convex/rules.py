@@ -403,7 +403,7 @@ class ConvexityRules:
         """
         found = gram_form(self.variables, self.directions, scalar)
         if found is None:
-            raise RuleDoesNotApply("{} is no Gram form", scalar)
+            raise RuleDoesNotApply("{} is not a Gram form", scalar)
         weight, form, rule, factors, middle_matrices = found
         for matrix in middle_matrices:
             require("middle", is_positive_definite(self.signs, matrix), "{} is not declared positive definite", matrix)

@@ -51,8 +51,8 @@ def simplified_slopes(work: Differentiation, leaves: Sequence[Node]) -> list[Nod
 
 def simplified_products(work: Differentiation, gradients: Sequence[Node], leaves: Sequence[Node]) -> list[Node]:
     """Return the Hessian-vector product (hvp) of a scalar, as one simplified tensor for each variable in `leaves`. It
-    is the derivative of `gradients`, the scalar's derivatives by these variables, in the direction of the vectors
-    ``work.inputs``.
+    is the derivative of `gradients`, the scalar's derivatives with respect to these variables, in the direction of the
+    vectors ``work.inputs``.
 
     The gradients are moved forward in the direction of the inputs. Those of whole tensors may also be swept in reverse
     with the inputs as cotangents, since a Hessian is symmetric.

@@ -145,7 +145,7 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
        │  └─ v
        └─ cos
           └─ see #1: sin
-    derivative by v:
+    derivative with respect to v:
     *(i,i->i)   (pullback of v)
     ├─ +   (pullback of #1)
     │  ├─ -
@@ -166,7 +166,7 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
     clusters = [expression]
     if variables:
         names = [str(variable) for variable in variables]
-        derivative = make_cluster(work.graph, f"derivative by {', '.join(names)}", results)
+        derivative = make_cluster(work.graph, f"derivative with respect to {', '.join(names)}", results)
         name_pullbacks(expression, derivative, pullbacks, names)
         clusters.append(derivative)
     number_nodes(clusters)

@@ -205,7 +205,7 @@ def _read_text(node: Node, names: Names) -> str:
 
 
 def _reduction_text(node: Node, bound_variables: Sequence[int], names: Names) -> str:
-    """Return the text of a sum or other reduction, ``Σ k = 0 … n - 1``. Constraints that are no bounds of a single
+    """Return the text of a sum or other reduction, ``Σ k = 0 … n - 1``. Constraints that are not bounds of a single
     index follow after "where".
     """
     parts, conditions = [], list(node.data)

@@ -237,7 +237,7 @@ class Arithmetic(NodeTable):
             root = self.pow(self.const(2), self.const(_HALF))
             return self.scale(_HALF, self.call(sympy.erfc, (self.scale(-_HALF, self.mul((root, args[0].args[0]))),)))
         if function in EXTREMA:
-            args = tuple(dict.fromkeys(args))  # equal arguments are one, which is no tie
+            args = tuple(dict.fromkeys(args))  # equal arguments are one, which is not a tie
             if len(args) == 1:
                 return args[0]
         return self._plain("call", function, tuple(args))

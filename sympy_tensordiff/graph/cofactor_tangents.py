@@ -66,7 +66,7 @@ def cofactor_tangent(graph: Graph, found: CofactorContraction, factors: Node, ex
     own = tuple(dict.fromkeys(found.pair))
     coefficient, matrix = graph.split_view(graph.ein(1, [(factors, own)], found.pair, extents))
     if is_view(matrix) and not _is_transpose(matrix):
-        # Ones and diagonals would vanish in the product, which would then be no contraction with a matrix.
+        # Ones and diagonals would vanish in the product, which would then not be a contraction with a matrix.
         axes = [graph.fresh(name) for name in "kl"]
         body = entry(graph, matrix, [Affine.variable(axis) for axis in axes])
         matrix = graph.comprehension(axes, matrix.shape, body)

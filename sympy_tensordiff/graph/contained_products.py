@@ -1,8 +1,8 @@
 """Products that contain other products: a value that is a product of tensors reads the products of its gradient.
 
-``trace(K @ H @ L @ H)`` is ``sum(K*M.T)`` with ``M = H @ L @ H``, and M is its derivative by K: once M is computed for
-the gradient, the value takes one multiplication for each entry. The best order for each einsum alone would
-multiply other pairs.
+``trace(K @ H @ L @ H)`` is ``sum(K*M.T)`` with ``M = H @ L @ H``, and M is its derivative with respect to K:
+once M is computed for the gradient, the value takes one multiplication for each entry. The best order for each einsum
+alone would multiply other pairs.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def system_without_quotients(
 def _no_bound(row: Constraint) -> LoopBoundError:
     """Return the error for the constraint ``row`` that no loop bound can express, because of a floor in it."""
     return LoopBoundError(
-        "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside an index: split the sum "
-        "by the remainder, e.g. write i = 2*k + l with l = 0, 1",
+        "no bounds of a loop express {}, a multiple of a rounded quotient of one index together with an index: split "
+        "the sum by the remainder, e.g. write i = 2*k + l with l = 0, 1",
         row,
     )
 

@@ -107,7 +107,7 @@ class ThesisWriter(Rewriting):
         if expr.is_integer or expr in self.integers:
             raise text.unsupported(
                 expr,
-                "it is an integer, a size or an index, and these are no numbers of the language",
+                "it is an integer, a size or an index, and these are not numbers of the language",
                 "multiply by it later",
             )
         if not NAME.fullmatch(expr.name) or expr.name in RESERVED or keyword.iskeyword(expr.name):

@@ -91,8 +91,8 @@ def apply_chain_rule(
     value: Callable[[Sequence[Number]], Number],
     slope: Callable[[int, Sequence[Number]], Number],
 ) -> Number:
-    """Return ``value(arguments)`` with its derivatives by the chain rule, if any argument is a `Dual`. ``slope(n,
-    arguments)`` returns the partial derivative with respect to argument ``n``.
+    """Return ``value(arguments)`` with its derivatives by the chain rule, if any argument is a `Dual`.
+    ``slope(n, arguments)`` returns the partial derivative with respect to argument ``n``.
 
     ``value`` and ``slope(n, ...)``, the partial derivative with respect to argument ``n``, are called with the
     arguments one level down.

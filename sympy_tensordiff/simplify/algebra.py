@@ -24,7 +24,7 @@ Rules of the operands of a product (`products`):
 Rules of products and sums as a whole:
 
 - a product that one product alone needs is part of it, a sum that one sum alone needs likewise (`flattened`)
-- operands that terms have in common in the same role stand outside of the sum, where that is lighter (`factoring`)
+- operands that terms have in common in the same role are outside of the sum, where that is lighter (`factoring`)
 
 What holds by construction: deltas in products, ``x/x``, powers of one base, equal addends, double
 transposes, inverses of inverses, cofactors over the determinant (`graph.contractions`,

@@ -192,7 +192,7 @@ class _Tighten:
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
         limits, outer = nest(graph, remove_exact_floors(rows, facts), variables, facts)
-        if not outer:  # what no bound tells would be no guard of the whole
+        if not outer:  # what no bound tells would not be a guard of the whole
             limits, body = without_unused_indices(graph, node.op, limits, body, facts, self.may_evaluate)
             if not limits:
                 alone: Node = yield self.visit(body, facts)

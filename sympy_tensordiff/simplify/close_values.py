@@ -10,7 +10,7 @@ For entries, which are real numbers::
     pi/2 - atan(u)                  atan2(1, u), also pi/2 + atan(u)
     atan(u) - pi/4                  atan2(u - 1, u + 1)
     pi/2 - asin(u)                  acos(u), also pi/2 + asin(u) and pi/2 - acos(u)
-    (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is no integer
+    (1 + u)**p - 1                  expm1(p*log1p(u))                       where 1 + u > 0 or p is not an integer
     (1 + u)**p                      exp(p*log1p(u))                         where abs(u) < 1/2, if u is a quotient by a
                                                                             letter of p, or p one by a factor of u, so
                                                                             that p is large for small u

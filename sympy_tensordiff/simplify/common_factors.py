@@ -1,6 +1,6 @@
 """Common factors of the terms of a sum of numbers: ``a*b*x + a*b*y + z`` is ``a*b*(x + y) + z``.
 
-Factors that all terms have stand in front of the sum (`factor_out_common`). Of the others, the group of terms whose
+Factors that all terms have are in front of the sum (`factor_out_common`). Of the others, the group of terms whose
 common factors save the most signs is written as a product, then the next one (`grouped`). So polynomials in one
 variable stay as they are: ``3*x**2 + 2*x + 1`` has no common factor, since ``x**2`` and ``x`` are different ones.
 """

@@ -257,7 +257,7 @@ def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Const
     constraints are removed; a guard with a false one becomes 0.
     """
     new: dict[Node, Node] = {}
-    for node in guards:  # inner ones first: guards may stand inside of others
+    for node in guards:  # inner ones first: guards may be inside of others
         if not known.keys().isdisjoint(node.data):
             inner = replace(graph, node.args[0], new)
             fails = any(known.get(row) is False for row in node.data)

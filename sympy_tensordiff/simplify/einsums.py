@@ -2,7 +2,7 @@
 
 ``Sum_k A[i, k] E[k]`` with ``E[k] = [k == p]`` is ``A[i, p]``: entry by entry, the deltas of tensors that are mostly
 zeros take the sums away (`without_sparse_operands`). Such tensors are the cotangents of entries and the directions of
-derivatives by entries; banded matrices that a user writes are others.
+derivatives with respect to entries; banded matrices that a user writes are others.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ MAX_EXPONENT = 4
 """Higher powers stay as they are."""
 
 _MODERATE = 2**20
-"""Numbers k and c below are negligible and harmless, respectively."""
+"""A number k below it is negligible next to a large square, and products with factors below it do not overflow."""
 
 
 class _Square(NamedTuple):

@@ -51,7 +51,7 @@ class _Densities:
         self.paired = Counter(
             factor for part in products for one, other, *_ in self.pairs(part) for factor in (one, other)
         )
-        """For each ``s(u)``: the number of products in which ``s(-u)`` stands beside it."""
+        """For each ``s(u)``: the number of products that contain ``s(-u)``, too."""
 
     def form(self, node: Node) -> Node:
         """Return `node` rewritten by the rule for its operation, such as ``cosh(x)**(-2)`` as

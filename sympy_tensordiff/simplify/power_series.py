@@ -120,7 +120,7 @@ def _power_of(part: Node, visit: Callable[[Node], Series | None]) -> Series | No
 
 def _raised(found: Series, power: Fraction) -> Series | None:
     """Return the series ``found**power``. Return None for a fractional `power` if the first coefficient is not 1, or if
-    the result is no series: ``(t**2)**(1/2)`` is ``abs(t)``.
+    the result is not a series: ``(t**2)**(1/2)`` is ``abs(t)``.
 
     A root has no series if its sign depends on the sign of ``t``: ``(t**2)**(1/2)`` is ``abs(t)``.
     """

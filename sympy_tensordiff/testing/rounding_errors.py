@@ -375,7 +375,7 @@ def _is_power_of_two(number: Any) -> bool:
 
 
 class Restriction(Rewriting):
-    """A traversal that replaces the symbols for unknown rounding errors in a derivative by 0: a first-order bound needs
+    """A traversal that replaces the symbols for unknown rounding errors by 0 in a derivative: a first-order bound needs
     the derivative at the exact values.
     """
 

@@ -112,7 +112,7 @@ def test_long_work_is_told_on_a_terminal(monkeypatch):
 
 
 def test_index_form_is_written_out(run):
-    """Entries of what is read stand where they are read, with an index of their own in every sum."""
+    """Entries of a tensor are written out where they are read, with an index of their own in every sum."""
     softmax = "declare x 1 expression exp(x) / ((i->)exp(x)) derivative wrt x"
     total = "IndexedSum(exp(x[k]), (k, 0, n - 1))"
     found = answer(run, "--form", "index", softmax)
@@ -449,7 +449,7 @@ def test_deep_inputs(run, name):
 
 
 def test_what_overflows_the_stack(run, monkeypatch):
-    """SymPy recurses over its own functions; such an end is no crash."""
+    """SymPy recurses over its own functions; such an end is not a crash."""
 
     def overflow(self, simplify):
         return overflow(self, simplify)
@@ -464,7 +464,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.p
 
 @pytest.mark.in_turns(8)
 def test_a_terminal_without_unicode():
-    """Formulas have ASCII signs there, and the caret stands under its place."""
+    """Formulas have ASCII signs there, and the caret is under the error."""
     ascii_only = ENVIRONMENT | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     done = subprocess.run([*COMMAND, "--form=pretty"], env=ascii_only, input=QUADRATIC.encode(), capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"/     T\\\n\\A + A /*x\n", b"")

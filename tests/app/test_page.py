@@ -259,9 +259,9 @@ def test_a_wrong_derivative_is_told(monkeypatch) -> None:
 
 
 BAD_REQUESTS = {
-    b"": "no JSON text",
-    b"\xff\xfe": "no JSON text",
-    b"[" * 100_000: "no JSON text",
+    b"": "not a JSON text",
+    b"\xff\xfe": "not a JSON text",
+    b"[" * 100_000: "not a JSON text",
     b"[]": "a request has language, source, order, wrt, sizes, domains, want",
     b'{"language": "text"}': "a request has language, source, order, wrt, sizes, domains, want",
     json.dumps({**SINE, "more": 1}).encode(): "a request has",

@@ -111,7 +111,9 @@ CASES = {
 
 
 def check(name: str, *kernels: tuple[str, bool]) -> None:
-    """First and second derivatives by all variables in backends with or without temporaries, and the interpreter's."""
+    """First and second derivatives with respect to all variables in backends with or without temporaries, and the
+    interpreter's.
+    """
     case = CASES[name]
     sizes = {size: value for size, value in SIZES.items() if case.function.has(size)}
     options = {"order": 2, "kernels": kernels, "low": -1, "high": 1}

@@ -255,7 +255,7 @@ def test_out_that_does_not_fit(reason):
 
 
 def test_out_beside_an_input_is_fine():
-    """Interleaved memory that is not shared is no overlap."""
+    """Interleaved memory that is not shared is not an overlap."""
     both = np.ones((4, 8))
     MATMUL(both[:, ::2], SQUARE, out=both[:, 1::2])
     np.testing.assert_array_equal(both[:, 1::2], 4 * SQUARE)

@@ -315,7 +315,7 @@ def test_additions_to_slices_are_sums_with_padded_arrays(name, cupy, jax, torch)
 F = td.TensorSymbol("F", (n, n, n))
 OFF = sympy.Ne(i, j) & sympy.Ne(j, k)
 FORCES = {True: sympy.exp(F[i, j, k]) * (x[j] - x[i]), False: sympy.exp(F[i, j, k]) / (x[j] - x[i])}
-"""Values in a masked sum: whether the factors beside the mask are finite where it is false."""
+"""Values in a masked sum: whether the factors next to the mask are finite where it is false."""
 
 
 @pytest.mark.parametrize("is_finite", FORCES)

@@ -38,7 +38,7 @@ from sympy_tensordiff.codegen.ir.verify import verify, with_masks
 from sympy_tensordiff.codegen.run.compile import CompiledFunction, print_source
 
 # Chosen greedily, at the least time: their texts hold every construct inside of every other one (which operator, call,
-# condition, loop or read stands in which) that those of all programs hold, together with the texts that are compiled
+# condition, loop or read is in which) that those of all programs hold, together with the texts that are compiled
 # for single precision and for numbers at the limits, below. All run as Python in `test_parallel.py`.
 COMPILED = [
     "dependent_bounds",

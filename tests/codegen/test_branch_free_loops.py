@@ -154,7 +154,7 @@ def test_terms_that_integers_select(backend, dtype):
 
 
 def test_sums_that_integers_select_read_rows():
-    """Equations with data are no tests of loops: the loop over the axis of the result is inside of those over terms."""
+    """Equations with data do not test loop indices: the loop over the result's axis is inside of those over terms."""
     rows = [Sum(w[i, j] * sympy.KroneckerDelta(number, labels[i]), over(i)) for number in (0, 1)]
     text = td.generate_code((labels, w), Entries(rows[0] * rows[1], (j, n)), "numba")
     assert len(re.findall(r"for i\w* in range.*\n.*labels.*\n +for j in range", text)) == 2
@@ -162,7 +162,7 @@ def test_sums_that_integers_select_read_rows():
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_ranges_that_begin_at_data(backend):
-    """The start of a range is no test of data."""
+    """The start of a range is not a test of data."""
     value = Sum(x[j] * (1 + y[i]), (j, labels[i], n - 1), over(i)) + Sum(x[j], (j, 0, labels[0]))
     compiled = td.lambdify((labels, x, y), value, backend)
     chosen, first, second = np.array([2, 0, 5, 1, 3]), np.arange(5.0), np.arange(5.0) ** 2

@@ -102,7 +102,7 @@ ROWS = {
     "values that data name twice": (named_values(1), x, NAMED),
     "over other indices": (over_other_indices(), w, OTHERS),
     "ranges that data end": (weighted(_windows, n), v, {v: VALUES, lab: np.array([0, 2, 1, 5, -9, 9])}),
-    "a delta beside": (
+    "a delta next to it": (
         in_conditions(exp(v[i]) * v[i] * KroneckerDelta(i, lab[p]) * v[Min(p + 1, n - 1)]),
         v,
         CONDITIONS,

@@ -120,7 +120,7 @@ def test_modules_are_kept_for_the_user_alone(folder, request):
     files = list(folder.glob("k_*.py"))
     assert [file.read_text() for file in files] == [function.source]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert list(folder.glob("__pycache__/*.nbi"))  # Numba's compiled code lies beside
+    assert list(folder.glob("__pycache__/*.nbi"))  # Numba's compiled code lies next to it
     assert not list(folder.glob(".k_*"))
 
 
@@ -231,7 +231,7 @@ def test_code_that_others_could_have_written_is_not_used(folder, request):
 
 
 def test_python_reads_no_code_of_its_own(folder, request):
-    """Python takes a module from a file beside it that has the right date, whatever the module says."""
+    """Python takes a module from a file next to it that has the right date, whatever the module says."""
     program = unique_program(request)
     CompiledFunction(program, "numpy")(np.ones(2))
     assert not list(folder.glob("__pycache__/*.pyc"))

@@ -276,7 +276,7 @@ def test_numbers_of_streams():
 
 
 class Tensor:
-    """An array of a made-up device, which is the memory of the host; it tells by DLPack where it stands."""
+    """An array of a made-up device, which is the memory of the host; it tells by DLPack where it is."""
 
     def __init__(self, array, strange=False):
         self.array, self.strange = array, strange

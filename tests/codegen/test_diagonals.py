@@ -36,7 +36,7 @@ def where(value, *conditions):
 # A body over (p, n), (q, m), the same as a function of numbers, and how many entries the passes add to.
 CASES = {
     "equal axes": (x[p] * KroneckerDelta(p, q), lambda i, j: X[i] * (i == j), 5),
-    "beside a dense part": (A[p, q] - x[p] * KroneckerDelta(p, q), lambda i, j: VALUES[A][i, j] - X[i] * (i == j), 5),
+    "next to a dense part": (A[p, q] - x[p] * KroneckerDelta(p, q), lambda i, j: VALUES[A][i, j] - X[i] * (i == j), 5),
     "a shifted diagonal": (y[q] * KroneckerDelta(p, q + 2), lambda i, j: Y[j] * (i == j + 2), 5),
     "a steep one": (x[p] * KroneckerDelta(p, 2 * q), lambda i, j: X[i] * (i == 2 * j), 3),
     "an antidiagonal": (y[q] * KroneckerDelta(p + q, n - 1), lambda i, j: Y[j] * (i + j == 4), 5),

@@ -88,7 +88,7 @@ DOUBLE = {
 
 
 def hawkes() -> tuple[Any, ...]:
-    """Log-likelihood of a self-exciting point process (Hawkes 1971) and its derivatives by parameters and times."""
+    """Log-likelihood of a self-exciting point process (Hawkes 1971) and its derivatives."""
     intensity = b + Sum(exp(-rate * (t[i] - t[j])), (j, 0, i - 1))
     f = Sum(log(intensity), (i, 0, n - 1)) - Sum(1 - exp(-rate * (t[n - 1] - t[i])), (i, 0, n - 1)) / rate
     return f, sympy.diff(f, b), sympy.diff(f, rate), td.gradient(f, t)

@@ -133,7 +133,7 @@ def test_random_sums(seed):
 
 
 def test_an_empty_sum_is_zero_behind_infinite_factors():
-    """The range of b may be empty, so that the sums stay one: ``inf*0`` is no number."""
+    """The range of b may be empty, so that the sums stay one: ``inf*0`` is not a number."""
     count = sympy.Symbol("count", integer=True, nonnegative=True)
     value = over_entries(Sum(f[a] * g[b] * x[i + a, j + b], (b, 0, count - 1), (a, 0, 6)))
     function = td.lambdify((x, f, g, count), value, "llvm")

@@ -306,7 +306,7 @@ def test_a_sum_with_a_scalar_in_front_of_its_loop_joins_the_loop_that_fills_what
 
 
 def test_entries_of_a_stack_are_summed_in_one_loop():
-    """Both derivatives by s take exponentials of the same entries, divided by the same number."""
+    """Both derivatives with respect to s take exponentials of the same entries, divided by the same number."""
     P, s = td.TensorSymbol("P", n), td.TensorSymbol("s", 2)
     u = x[i, k] / s[0]
     price = td.IndexedSum(sympy.exp(-s[1] * ((1 - sympy.exp(-u)) / u - sympy.exp(-u))), (k, 0, m - 1))

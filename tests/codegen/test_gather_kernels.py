@@ -70,7 +70,7 @@ def test_work_of_a_window():
 
 @pytest.mark.parametrize("name", ["function of a sparse product", "histogram"])
 def test_sums_that_others_need_are_scattered_once(name):
-    """The loops over the data do not stand inside of loops over the entries, nor of each other."""
+    """The loops over the data are neither inside of loops over the entries nor of each other."""
     case = CASES[name]
     results = (case.function, *td.gradient(case.function, case.variables))
     symbols = {symbol for result in results for symbol in result.atoms(td.TensorSymbol)}
@@ -82,7 +82,7 @@ def test_sums_that_others_need_are_scattered_once(name):
 
 
 def test_several_scatters_into_one_result():
-    """The zeros, or what is no scatter, once; then one pass for each tensor of data."""
+    """The zeros, or what is not a scatter, once; then one pass for each tensor of data."""
     sums = sparse(p) + histogram(p) + h[p]
     arguments = (v, u, r, *(symbol for symbol in sparse(p).atoms(td.TensorSymbol) if symbol.name == "c"), s, bins, h)
     function = td.lambdify(arguments, td.TensorComprehension(sums, (p, n)), "numpy")

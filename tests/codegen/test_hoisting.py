@@ -52,7 +52,7 @@ def test_what_saves_nothing_is_not_stored(name):
 
 
 B = td.TensorSymbol("B", (n, d))
-ROWS = {  # a gradient is an outer product; the operations beside those for each entry of the result
+ROWS = {  # a gradient is an outer product; the operations next to those for each entry of the result
     "of a layer": (td.dot(w, td.tanh(B @ s)), 1),
     "of a gated layer": (td.dot(w, td.tanh(B @ s) / (1 + (B @ s) ** 2)), 1),
     "of a normalised layer": (td.dot(w, td.softplus((B @ s) / td.norm(B @ s))), 4),

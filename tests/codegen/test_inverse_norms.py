@@ -1,4 +1,4 @@
-"""Second derivatives of norms at points near 0 and far away, where the cube of the norm is no number."""
+"""Second derivatives of norms at points near 0 and far away, where the cube of the norm is not a number."""
 
 from __future__ import annotations
 

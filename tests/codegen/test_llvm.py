@@ -306,7 +306,7 @@ def test_a_function_is_python_where_numba_compiles_nothing(monkeypatch):
     monkeypatch.setattr("numba.config.DISABLE_JIT", True)
     function = td.lambdify([x], CALL, "llvm", functions={"g": math.exp})
     np.testing.assert_allclose(function(np.ones(3)), math.e + 1, rtol=1e-15)
-    assert "compiled by Numba: Numba is told to compile nothing" in function.plan
+    assert "compiled by Numba: Numba's compiler is switched off" in function.plan
 
 
 def test_without_llvm_numba_compiles(monkeypatch):
@@ -476,7 +476,7 @@ np.testing.assert_allclose(known(value), np.exp(value), rtol=1e-15)
 
 
 def test_the_code_of_a_program_depends_on_all_that_makes_it(monkeypatch, tmp_path):
-    """Precision, blocks, indices that are checked, and the files of this package, beside the program."""
+    """Precision, blocks, indices that are checked, and the files of this package, next to the program."""
     monkeypatch.setenv("SYMPY_TENSORDIFF_CACHE", str(tmp_path))
     monkeypatch.delenv(llvm.DEBUG)
 

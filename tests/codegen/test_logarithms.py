@@ -83,7 +83,7 @@ VARIANTS = {
     "even power below": total(log(1 / (x[i] - 2000) ** 100)),
     "high powers": total(log((x[i] - 2000) ** 101 * (x[i] - 3000) ** -201 * 7)),
     "high even powers": total(log((x[i] - 2000) ** 62 * (x[i] + 3000) ** 62 / cosh(x[i] / 3) ** 2)),
-    # Quotients that are no logarithms
+    # Quotients that are not logarithms
     "tanh": total(sinh(x[i]) / cosh(x[i])),
     "of exponentials": total((1 - exp(-2 * x[i])) / (1 + exp(-2 * x[i]))),
     "whole": td.log(td.sum(td.exp(x)) / 2) - td.sum(td.log(td.exp(x) / 2)),

@@ -159,7 +159,7 @@ def test_exponentials_of_quotients_are_shared():
 
 
 def test_both_logistic_values_of_two_products_are_one_density():
-    """Neither ``s(u)`` nor ``s(-u)`` is needed by itself: each stands beside the other in both products."""
+    """Neither ``s(u)`` nor ``s(-u)`` is needed by itself: each is next to the other in both products."""
     one, other = sigma(x[i] - y[i]), sigma(y[i] - x[i])
     value = td.IndexedSum(one * other * log(2 + z[i] ** 2) * z[i] - v[i] * one * other / z[i], (i, 0, n - 1))
     called = operations(build_program((x, y, z, v), value))

@@ -26,7 +26,7 @@ FUNCTIONS = {
     "scaled": log(td.IndexedSum(3 * c[i] ** 2 * exp(x[i] / 2 - c[i]), (i, 0, n - 1))),
     "up to": td.IndexedSum(c[i] * log(td.IndexedSum(exp(x[j]), (j, 0, i))), (i, 0, n - 1)),
     "several limits": log(td.IndexedSum(exp(A[i, j] + x[j]), (j, 0, i), (i, 0, n - 1))),
-    "beside one": log(1 + td.IndexedSum(exp(x[i]), (i, 0, n - 1))),
+    "next to one": log(1 + td.IndexedSum(exp(x[i]), (i, 0, n - 1))),
     "of two sums": log(td.IndexedSum(exp(x[i]), (i, 0, n - 1)) + td.IndexedSum(exp(-x[i]), (i, 1, n - 1))),
     "nested": log(td.IndexedSum(exp(ROW - x[i]), (i, 0, n - 1))),
     "inside of exp": td.IndexedSum(c[i] * c[j] * exp(A[i, j] - ROW), (i, 0, n - 1), (j, 0, n - 1)),
@@ -221,7 +221,7 @@ def test_products_of_exponentials_at_any_scale(scale, dtype):
 
 
 def test_derivatives_of_products_of_exponentials():
-    """The gradient of a weighted sum of such logarithms, beside its value."""
+    """The gradient of a weighted sum of such logarithms, next to its value."""
     weights = td.TensorSymbol("C", (p, m))
     value = td.IndexedSum(weights[i, j] * PRODUCT[i, j], (j, 0, m - 1), (i, 0, p - 1))
     function = td.lambdify([weights, LEFT, B], (value, td.gradient(value, LEFT)))

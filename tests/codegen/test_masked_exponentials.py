@@ -227,7 +227,7 @@ def test_logarithms_above_a_difference_are_scaled():
 
 
 def test_the_greatest_of_a_value_and_of_its_positive_part_is_that_part():
-    """Densities of mixtures with widths ``exp(s)``: squares by ``exp(-2*s)`` beside weights that have them inside."""
+    """Densities of mixtures with widths ``exp(s)``: squares by ``exp(-2*s)`` next to weights that have them inside."""
     i, k, h, n, m, d = td.indices("i k h n m d")
     X, A, B = td.TensorSymbol("X", (n, d)), td.TensorSymbol("A", (d, m)), td.TensorSymbol("B", (d, m))
     a, y = td.TensorSymbol("a", (n, m)), td.TensorSymbol("y", n)

@@ -116,7 +116,7 @@ def test_an_index_that_only_counts_is_counted():
 
 
 def test_a_sum_that_may_be_empty_stays_inside():
-    """Its 0 is multiplied with what stands before it, which may be infinite."""
+    """Its 0 is multiplied by the factors before it, which may be infinite."""
     expr = table(total(A[p, k] * total(F[p, j] * A[j, k], (j, 1, p)), (k, 0, m - 1)), (p, n))
     assert not products(build_program(tensors(expr), expr))
 

@@ -22,7 +22,7 @@ ASKED = {"run", "run_in", "scratch", "compute", "run_on_device", "cupy", "ARGUME
 """What a callable looks for in a module, whether it has it or not."""
 
 STRANGE = ("a\0b", "\ud800", "\N{SNOWMAN}", "1", "", '"""', "\\", "\n", "lambda")
-"""Names of symbols that are no names of Python's."""
+"""Names of symbols that are not names of Python's."""
 
 
 def programs(functions=("g",), others=("a",), strange=()):

@@ -38,7 +38,7 @@ def test_blocks_in_any_order(name):
     program, arguments = CASES[name]
     values = arguments(np.random.default_rng(3))
     serial, parallel = print_source(program, "numba"), print_source(program, "numba", True)
-    # The kernel of a vector may run along it as a row, which is no block.
+    # The kernel of a vector may run along it as a row, which is not a block.
     assert "prange(" in parallel or all(len(kernel.axes) < 2 for kernel in program.nests)
     results = [filled(text, program, values) for text in (serial, parallel)]
     for left, right, wanted in zip(*results, expected(program, values), strict=True):

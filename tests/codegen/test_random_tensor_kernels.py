@@ -1,4 +1,4 @@
-"""Random expressions of whole tensors, built beside their values in NumPy."""
+"""Random expressions of whole tensors, built next to their values in NumPy."""
 
 from __future__ import annotations
 

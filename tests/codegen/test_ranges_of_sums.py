@@ -23,7 +23,7 @@ def over(index, first=0, last=n - 1):
 
 
 def bounded_by_its_own_entry():
-    """The range of j is tested at each j: ``p >= j + n - h[j] - 1`` is no bound of a loop over j."""
+    """The range of j is tested at each j: ``p >= j + n - h[j] - 1`` is not a bound of a loop over j."""
     until = Sum(line[j + n - l - 1] * r[k], (l, 0, h[j]))
     larger = Piecewise((exp(-((v[q] - v[j]) ** 2)) * until, x[k, j] > x[k, q]), (0, True))
     equal = Piecewise((cos((i - q) * r[k]) * Sum(larger, over(j)) ** 2 / 2, sympy.Eq(g[i], g[q])), (0, True))

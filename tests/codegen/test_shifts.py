@@ -150,7 +150,7 @@ def test_differences_are_computed_again():
 
 
 def test_functions_that_may_be_undefined_are_stored():
-    """A root or a quotient outside of its domain is no number in the array as it was in the loops."""
+    """A root or a quotient outside of its domain is not a number in the array as it was in the loops."""
     part = sqrt(v[i]) / w[i] + w[i] * v[i]
     value = td.IndexedSum((part - 2 * part.subs(i, i + 1) + part.subs(i, i + 2)) ** 4, (i, 0, n - 3))
     source = td.lambdify([v, w], value, "numba").source

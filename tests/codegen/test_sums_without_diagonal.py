@@ -107,7 +107,7 @@ def products_of(arguments, results):
 
 def test_it_is_one_product():
     assert len(products_of(*without_self())) == 1
-    assert len(products_of(*gravity())) == 2  # the rates, and the derivatives by the coupling
+    assert len(products_of(*gravity())) == 2  # the rates, and the derivatives with respect to the coupling
 
 
 def test_powers_that_several_loops_need_are_computed_once():

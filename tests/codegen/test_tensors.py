@@ -22,7 +22,7 @@ V = values()
 
 
 # Together with the programs built by hand, these hold every construct inside of another one (which operator, call,
-# condition, loop or read stands in which) that the text for Numba of any case holds. All run as plain Python.
+# condition, loop or read is in which) that the text for Numba of any case holds. All run as plain Python.
 COMPILED = [
     *("iji,ij->", "ijk,jil->kl", "bij,bj->bi", "abc,abc,ab,c->a", "bij,bkj->bik", "ij,ik,il->jkl", "iij,j->i"),
     *("iij,kj->ki", "bij,bij->b", "ijb,ijb->b", "a delta", "functions", "a product of functions"),
@@ -178,7 +178,7 @@ def test_a_singular_matrix_is_named(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_conditions_keep_out_is_computed(backend):
-    """An inverse is computed, or refused, before any condition is looked at; a determinant of 0 is no error."""
+    """An inverse is computed, or refused, before any condition is looked at; a determinant of 0 is not an error."""
     positive = lam > 0
     inverse = td.TensorComprehension(sympy.Piecewise((td.inv(S)[i, 0], positive), (x[i], True)), (i, n))
     function = td.lambdify([S, x, lam], inverse, backend)
@@ -332,7 +332,7 @@ def test_check_derivative(expr, wrt):
 
 
 def test_sums_over_an_axis_of_one_operand_run_in_loops():
-    """``Sum_ij A[i, j]*v[i]`` is no matrix product: the second derivatives of a deviation have such a sum."""
+    """``Sum_ij A[i, j]*v[i]`` is not a matrix product: the second derivatives of a deviation have such a sum."""
     x, y, t = td.TensorSymbol("x", 4), td.TensorSymbol("y", 4), td.TensorSymbol("t", 4)
     value = td.std(td.sin(x[:, None] - y[None, :]))
     results = value, td.gradient(value, x), td.hvp(value, x, t)

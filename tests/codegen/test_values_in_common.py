@@ -224,7 +224,7 @@ def test_an_extent_that_may_be_negative_needs_no_guards():
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 def test_entries_that_nothing_selects_are_zero_where_a_function_is_infinite(backend):
-    """An empty sum is 0, and calls nothing: log(0) is no factor of it."""
+    """An empty sum is 0, and calls nothing: log(0) is not a factor of it."""
     chosen = Sum(Delta(p, src[e]) * log(w[p]) * c[e], over(e, n))
     value = Sum(c[e] * sympy.loggamma(w[src[e]]), over(e, n))
     function = td.lambdify((w, c, src), (Entries(chosen, (p, m)), td.gradient(value, w)), backend)

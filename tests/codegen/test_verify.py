@@ -60,7 +60,7 @@ BROKEN = {
     "no operation 'sin' with 2 arguments": one_kernel(store(op("sin", X, X))),
     "no operation 'foo' with 1 arguments": one_kernel(store(op("foo", X))),
     "no operation 'add' with 1 arguments": one_kernel(store(op("add", X))),
-    "is no condition": one_kernel(store(op("select", X, X, X))),
+    "is not a condition": one_kernel(store(op("select", X, X, X))),
     "is a condition": one_kernel(store(op("add", op("lt", X, 1), X))),
     "a condition is not a number": one_kernel(store(op("lt", X, 1))),
     "'x);import os' is not an identifier": one_kernel(let("x);import os", X), store(X)),

@@ -93,7 +93,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--no-values", dest="values", action="store_false", help="costs only")
     result.add_argument("--shrink", action="store_true", help="look for smaller functions with the same breach")
     result.add_argument("--limit", type=float, default=120, help="CPU seconds until a function is given up")
-    result.add_argument("--slow", type=float, default=5, help="CPU seconds of symbolic work that are told")
+    result.add_argument(
+        "--slow", type=float, default=5, help="CPU seconds of symbolic work above which a case is listed"
+    )
     return result
 
 

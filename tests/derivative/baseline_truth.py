@@ -2,7 +2,7 @@
 
 `native_value` evaluates anything of SymPy's over arrays by plain loops. With a symbol per entry it gives an explicit
 scalar function, and SymPy's scalar calculus gives the truth; with a number per entry it evaluates an answer that SymPy
-has given. `sympy_tensordiff.reference` does not read these answers, and is no judge between SymPy and this package.
+has given. `sympy_tensordiff.reference` does not read these answers, and is not a judge between SymPy and this package.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _points(task: Task, sizes: dict[Any, int]) -> Iterator[Point]:
 
 
 def free_indices(*exprs: Any) -> set[Any]:
-    """The integer symbols that are no sizes and not bound (SymPy counts ``x[i]`` itself as a free symbol)."""
+    """The integer symbols that are not sizes and not bound (SymPy counts ``x[i]`` itself as a free symbol)."""
     found: set[Any] = set()
     for expr in exprs:
         if isinstance(expr, (Sum, Product)):
@@ -152,7 +152,7 @@ class Answer(NamedTuple):
 
     @property
     def deltas(self) -> int:
-        """The Kronecker deltas that stand under a sum."""
+        """The Kronecker deltas that are under a sum."""
         summed = [node.args[0] for node in self._nodes() if isinstance(node, (Sum, IndexedSum))]
         return len(set().union(*(body.atoms(KroneckerDelta) for body in summed)))
 

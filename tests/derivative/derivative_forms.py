@@ -32,7 +32,7 @@ def bounds(result, tensor):
 
 
 def conditions(result):
-    """All comparisons that stand in a Piecewise."""
+    """All comparisons that are in a Piecewise."""
     return {c for piece in result.atoms(Piecewise) for _, cond in piece.args for c in cond.atoms(Relational)}
 
 

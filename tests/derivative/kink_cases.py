@@ -1,4 +1,4 @@
-"""Functions with an infinite slope where the derivative of what stands inside is 0, and their derivatives there."""
+"""Functions with an infinite slope where the derivative of the inner function is 0, and their derivatives there."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ RULES = {
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
     ),
-    "1 - sigmoid beside sigmoid of -x": (
+    "1 - sigmoid next to sigmoid of -x": (
         lambda f: f.mul(*(f.call(sigmoid, u) for u in (f.x, f.neg(f.x))), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.mul(f.call(sigmoid, f.x), f.pow(f.call(sigmoid, f.neg(f.x)), 2)),
     ),

@@ -54,7 +54,7 @@ def test_other_additions_stay(function):
 
 
 def test_what_was_written_stays():
-    """Only derivatives by whole tensors have the sums: their result has a free component, too."""
+    """Only derivatives with respect to whole tensors have the sums: their result has a free component, too."""
     function = sympy.exp(q[0] ** 2 + q[1] ** 2 + q[2] ** 2 + q[3] ** 2)
     assert td.diff(function, q[1]) == 2 * function * q[1]
     assert td.gradient(function, q).has(td.IndexedSum)

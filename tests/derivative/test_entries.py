@@ -11,7 +11,7 @@ from sympy_tensordiff.integer.affine import Affine, Constraint
 
 
 def as_tensor(graph, axes, shape, value):
-    """The whole tensor of an entry, None where it is no einsum."""
+    """The whole tensor of an entry, None where it is not an einsum."""
     return Recognition(graph, dict(zip(axes, shape, strict=True))).tensor(value, axes)
 
 

@@ -153,11 +153,11 @@ def test_kernels_of_native_expressions():
         ((t, 2, 3), ArgumentError, "the count 3 .* follows no variable"),
         (((t, -1),), ArgumentTypeError, "-1 in .* must be a number of times"),
         (((t, n),), ArgumentTypeError, "n in .* must be a number of times"),
-        (((t, x[p], y[p]),), ArgumentTypeError, "no pair of a variable and a count.*td.gradient"),
+        (((t, x[p], y[p]),), ArgumentTypeError, "not a pair of a variable and a count.*td.gradient"),
         ((n,), ArgumentTypeError, "cannot differentiate with respect to n"),
         (("t",), ArgumentTypeError, "cannot differentiate with respect to 't'"),
         ((IndexedBase("u"),), ShapeError, "u as a whole has no known rank"),
-        ((x[Symbol("i", integer=False)],), IndexExpressionError, "i is declared to be no integer"),
+        ((x[Symbol("i", integer=False)],), IndexExpressionError, "i is declared not to be an integer"),
         ((z[p, q], z[p]), ShapeError, "two different tensors are called z"),
     ],
 )

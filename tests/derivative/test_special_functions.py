@@ -293,7 +293,7 @@ def test_a_base_that_is_no_variable():
 
 
 def test_an_exact_zero_annihilates_a_number_that_is_computed_does_not():
-    """A choice of 0 beside 1/0 is 0, as in the interpreter; 0/0 of two numbers is no number."""
+    """A choice of 0 next to 1/0 is 0, as in the interpreter; 0/0 of two numbers is not a number."""
     chosen = td.TensorComprehension(Piecewise((x[i], x[i] > 0), (0, True)) / y[i], (i, 4))
     computed = td.TensorComprehension(td.relu(x[i]) / y[i], (i, 4))
     zero, one = np.zeros(4), np.ones(4)

@@ -37,7 +37,7 @@ def deltas(*roots):
 
 
 def nodes(*roots):
-    """The nodes that the figures draw: numbers stand inside of others there."""
+    """The nodes that the figures draw: numbers are inside of others there."""
     return [node for node in reachable(*roots) if node.op != "const"]
 
 
@@ -52,7 +52,7 @@ def test_the_paper_figure_2():
     assert len(reachable(root)) == 9
     by1, by2, by3 = found = derivatives(graph, root, x1, x2, x3)
     assert by2 is by3
-    # Two cosines, cosh, their product, that times x1, times x2 + x3, times cosh, and a sum, beside the function.
+    # Two cosines, cosh, their product, that times x1, times x2 + x3, times cosh, and a sum, next to the function.
     assert len(nodes(root, *found)) <= 9 + 8
     assert {len(calls(f, root, *found)) for f in (sympy.sinh, sympy.cosh)} == {1}
     assert len(calls(sympy.cos, *found)) == len(calls(sympy.sin, root)) == 2

@@ -105,13 +105,13 @@ def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
     values["A"] += 2 * np.eye(extent)
     text = td.draw_graph(expr, wrt).text
     found, numbered = trees(text)
-    parts = [("expression", expr), (f"derivative by {wrt}", td.jacobian(expr, wrt))]
+    parts = [("expression", expr), (f"derivative with respect to {wrt}", td.jacobian(expr, wrt))]
     for title, meant in parts:
         wanted = td.lambdify((n, *args), meant, backend="numpy")(extent, *values.values())
         (part,) = found[title]
         np.testing.assert_allclose(Evaluation(numbered, values, {"n": extent}, extent).of(part), wanted, rtol=1e-10)
     found, numbered = trees(td.draw_graph(expr, wrt, simplify=True).text)
-    (part,) = found[f"derivative by {wrt}"]
+    (part,) = found[f"derivative with respect to {wrt}"]
     np.testing.assert_allclose(Evaluation(numbered, values, {"n": extent}, extent).of(part), wanted, rtol=1e-10)
 
 
@@ -125,7 +125,7 @@ def test_the_text_means_random_index_notation(seed: int, monkeypatch: pytest.Mon
     found, numbered = trees(td.draw_graph(expr, wrt).text)
     sizes = {str(symbol): value for symbol, value in generated.sizes.items()}
     evaluation = Evaluation(numbered, values, sizes)
-    for title, wanted in (("expression", reference.evaluate(expr, given)), (f"derivative by {wrt}", None)):
+    for title, wanted in (("expression", reference.evaluate(expr, given)), (f"derivative with respect to {wrt}", None)):
         if wanted is None:
             wanted = reference.differentiate(expr, wrt, given)
         np.testing.assert_allclose(evaluation.of(found[title][0]), to_double(wanted), rtol=1e-9, atol=1e-12)
@@ -146,7 +146,7 @@ def test_index_notation() -> None:
         "      │  └─ q",
         "      └─ x[2*i + k]",
         "         └─ x",
-        "derivative by x:",
+        "derivative with respect to x:",
         "[i < 4, p < 11]   (pullback of x)",
         "└─ if p ≤ 2*i + 2 and 2*i ≤ p",
         "   └─ q[p - 2*i]",
@@ -213,7 +213,7 @@ def test_functions_and_matrices() -> None:
 
 
 def test_pullbacks_under_a_view_are_named() -> None:
-    """The sweep moves the cotangent of the sine, a diagonal, into the product: its entries stand there alone."""
+    """The sweep moves the cotangent of the sine, a diagonal, into the product: its entries are there alone."""
     assert "+   (pullback of #1 as (i->ii))" in td.draw_graph(td.sin(v) + td.cos(td.sin(v)), v).text
 
 
@@ -233,14 +233,17 @@ def test_nodes_and_pullbacks_have_one_colour() -> None:
 def test_several_variables_share_one_graph() -> None:
     drawing = td.draw_graph(td.sum((A @ v - y) ** 2), (A, v))
     found, _ = trees(drawing.text)
-    assert [part.pullback_of for part in found["derivative by A, v"]] == ["A", "v"]
+    assert [part.pullback_of for part in found["derivative with respect to A, v"]] == ["A", "v"]
     assert nodes_of(drawing.source).count("+") == 2  # one in each graph
     assert td.draw_graph(td.sum((A @ v - y) ** 2), [A, v]).source == drawing.source
 
 
 def test_a_variable_that_does_not_occur() -> None:
     found, _ = trees(td.draw_graph(td.sum(v), (w, v)).text)
-    assert [(part.text, part.pullback_of) for part in found["derivative by w, v"]] == [("0 [n]", "w"), ("1 [n]", "v")]
+    assert [(part.text, part.pullback_of) for part in found["derivative with respect to w, v"]] == [
+        ("0 [n]", "w"),
+        ("1 [n]", "v"),
+    ]
 
 
 def test_simplified() -> None:
@@ -255,7 +258,7 @@ def test_a_parsed_text() -> None:
     """The result of `td.parse` can be drawn, and any object with an expression and arguments."""
     given = td.parse("declare A 2 v 1 expression sin(A *(ij,j->i) v) derivative wrt v derivative wrt A")
     assert td.draw_graph(given).text == td.draw_graph(given.expression, given.argument).text
-    assert "derivative by v:" in td.draw_graph(given).text
+    assert "derivative with respect to v:" in td.draw_graph(given).text
     parsed = SimpleNamespace(expression=td.sum(A @ v), arguments=(v, A))
     assert td.draw_graph(parsed).source == td.draw_graph(td.sum(A @ v), v).source
     assert td.draw_graph(parsed, A).source == td.draw_graph(td.sum(A @ v), A).source

@@ -217,7 +217,7 @@ def test_figure_3() -> None:
 
 
 def test_figure_4() -> None:
-    """The 15 points, and the ranges of the paper: its z1 and z2 stand in the other order."""
+    """The 15 points, and the ranges of the paper: its z1 and z2 are in the other order."""
     limits = [(i, 1, 5), (j, 0, 4), (k, -5, 1)]
     ax = td.plot_index_map(i - 2 * j - 2 * k, limits, at=3, space="kernel")
     expected = [(z2, z1) for z2 in range(-1, 6) for z1 in range(max(-1, -z2), min(1, 4 - z2) + 1)]
@@ -356,7 +356,7 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((i, (i, 3), (1, 2)), {}, ArgumentError, "at has 2 values for 1 axes"),
     ((i, (i, 3), i + 1), {}, ArgumentError, "at is an entry, so i + 1 must be a number and not depend"),
     ((sympy.floor(i / M), (i, 3)), {"sizes": {M: 0}}, ArgumentError, "divides by a value that is not positive"),
-    ((sympy.Symbol("r", integer=False), (i, 3)), {}, IndexExpressionError, "r is declared to be no integer"),
+    ((sympy.Symbol("r", integer=False), (i, 3)), {}, IndexExpressionError, "r is declared not to be an integer"),
     ((i, (i, 0)), {}, ShapeError, "an extent must be a positive integer"),
     ((i, i), {}, ArgumentError, "has no complete range"),
 ]  # fmt: skip

@@ -48,12 +48,16 @@ def assert_within_law(value: Any, variables: Sequence[Any], firsts: Sequence[Any
     first = operations(tuple(firsts))
     limit = GRADIENT * own + 2 * spare
     if first > limit:
-        raise CostExceededError(f"the derivatives by {tuple(variables)} take {first} operations, not {limit}: {own}")
+        raise CostExceededError(
+            f"the derivatives with respect to {tuple(variables)} take {first} operations, not {limit}: {own}"
+        )
     if seconds and not _has_third_cofactors(seconds):
         second = operations(tuple(seconds))
         limit = PRODUCT * max(first, own) + 2 * spare
         if second > limit:
-            raise CostExceededError(f"second derivatives by {tuple(variables)} take {second} operations, not {limit}")
+            raise CostExceededError(
+                f"second derivatives with respect to {tuple(variables)} take {second} operations, not {limit}"
+            )
 
 
 def operations(exprs: Any) -> int:

@@ -41,7 +41,7 @@ class Generator:
     seed, language, kind, kinks, symbolic, products
         As in `random_function`.
     productions : sequence of Share
-        What may stand where a scalar is.
+        What may be where a scalar is.
     begin : Production
         What the function is at its indices.
 
@@ -50,7 +50,7 @@ class Generator:
     sizes : tuple of Symbol
         What extents grow by with.
     starts : list of dict
-        Values of symbols that stand free everywhere; the function is made for all of them.
+        Values of symbols that are free everywhere; the function is made for all of them.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Random integers made of indices, ranges and conditions, with their values at every tuple of indices.
 
-What may stand in indices, conditions and the ends of ranges is drawn from the table `INDEX_FORMS`; a wider class of
+What may be in indices, conditions and the ends of ranges is drawn from the table `INDEX_FORMS`; a wider class of
 functions is one more entry there.
 """
 
@@ -344,4 +344,4 @@ _COMPOUNDS = (*_SIMPLE, *_CLAMPS, _entry, _entry, _entry)
 INDEX_FORMS: Sequence[Production] = (
     *(*_COMPOUNDS, _beside_affine, _beside_affine, _two_compounds, _nested, _nested, _digits),
 )
-"""What may stand where an index, a condition or an end of a range has an integer."""
+"""What may be where an index, a condition or an end of a range has an integer."""

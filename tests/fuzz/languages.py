@@ -73,7 +73,7 @@ LANGUAGES: Mapping[Language, Traits] = MappingProxyType(
         "maps": _RANGES._replace(level=3, ranks=(1, 1, 2, 2, 3), numbers_of_limits=(1, 1, 1, 1, 2, 3)),
     }
 )
-"""The classes of functions, from the narrowest to the widest: each has all that stands before it."""
+"""The classes of functions, from the narrowest to the widest: each has all that is before it."""
 
 BINDERS = (IndexedSum, IndexedSum, IndexedSum, IndexedProduct, IndexedProduct, IndexedMax, IndexedMin)
 """What reduces; the last two not where a range is empty."""

@@ -1,6 +1,6 @@
-"""Random functions in index notation: what may stand where a scalar is.
+"""Random functions in index notation: what may be where a scalar is.
 
-What a function is made of stands in the tables of `languages`, in `INDEX_FORMS` and in `SCALARS`: a wider class of
+What a function is made of is in the tables of `languages`, in `INDEX_FORMS` and in `SCALARS`: a wider class of
 functions is one more entry.
 """
 
@@ -230,7 +230,7 @@ SCALARS: Sequence[Share] = (
     ("sizes", 0.3, (_nested, _nested, _mixed, _index_power)),
     *_TABLES,
 )
-"""What may stand where a scalar is: in which language, how often, and what."""
+"""What may be where a scalar is: in which language, how often, and what."""
 
 
 def random_function(
@@ -250,7 +250,7 @@ def random_function(
     ----------
     seed : int
     language : {"tables", "sizes", "ranges", "maps"}
-        What the function may have, each with what stands before it. "tables": reads, sums, functions, conditions,
+        What the function may have, each with what is before it. "tables": reads, sums, functions, conditions,
         comprehensions. "sizes": quotients and remainders, powers, comprehensions that depend on indices around them.
         "ranges": up to 4 indices free and 4 in one sum, ranges that depend on one another or are empty, conditions
         joined by and, or and not, and sizes that are chosen after the function is made. "maps": all index maps and

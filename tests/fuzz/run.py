@@ -41,7 +41,7 @@ _LONGEST = 300  # characters of a message
 class Outcome(NamedTuple):
     """The outcome of one case.
 
-    ``verdict`` is "right", "wrong" (a result differs, or breaks the law of cost), "crash" (an error that is no honest
+    ``verdict`` is "right", "wrong" (a result differs, or breaks the law of cost), "crash" (an error that is not a
     refusal), "refused" or "too slow"; ``detail`` says why, ``ratio`` is that of the loops.
     """
 

@@ -150,7 +150,7 @@ _OF_TENSORS: Sequence[Callable[[Any], Any]] = (
 
 
 def paired(seed: int) -> SecondOrder:
-    """Return a random function of values beside their opposites; of whole tensors also beside their transposes."""
+    """Return a random function of values next to their opposites; of whole tensors also next to their transposes."""
     rng = random.Random(seed)
     return _paired_tensors(rng) if seed % 3 == 0 else _paired_entries(rng)
 

@@ -120,11 +120,13 @@ def check_named_functions(seed: int) -> None:
     names |= {"IndexedSum": IndexedSum, "KroneckerDelta": sympy.KroneckerDelta, "Piecewise": sympy.Piecewise}
     names |= {symbol.name: symbol for symbol in sympy.symbols("xi_1:4")}
     named = {**values, function: formula}
-    assert_equal(evaluate(written, named), expected, f"the derivative by {by}")
+    assert_equal(evaluate(written, named), expected, f"the derivative with respect to {by}")
     assert_equal(evaluate(written.subs(function, formula).doit(), values), expected, f"the substituted one by {by}")
     stepwise = sympy.diff(diff(scalar, *by[:-1]), by[-1]) if by[1:] else written
     assert_equal(evaluate(stepwise, named), expected, f"that of SymPy by {by}")
-    assert_equal(evaluate(eval(str(written), names), named), expected, f"the text of the derivative by {by}")
+    assert_equal(
+        evaluate(eval(str(written), names), named), expected, f"the text of the derivative with respect to {by}"
+    )
 
 
 def check_strides(seed: int) -> None:

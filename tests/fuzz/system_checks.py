@@ -200,7 +200,7 @@ class LoopNest(NamedTuple):
     names: dict[Variable, int]
 
     def run(self, values: Mapping[Variable, int], visit: Callable[[int], None]) -> list[tuple[int, ...]]:
-        """The points for ``values`` of the parameters; ``visit`` is told the depth of each value of each loop."""
+        """The points for ``values`` of the parameters; ``visit`` receives the depth of each value of each loop."""
         at = {self.names[v]: c for v, c in values.items()}
         if not all(row.holds(at) for row in self.rest):
             return []

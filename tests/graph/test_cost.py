@@ -452,7 +452,7 @@ def test_congruences_are_found():
 
 @every("sizes", [(5, 3), (2, 4), (1, 1)])
 def test_values_of_congruences(sizes):
-    """Sums between both sides, nested, with terms that are no congruence."""
+    """Sums between both sides, nested, with terms that are not congruences."""
     A, B, C = td.TensorSymbol("A", (n, d)), td.TensorSymbol("B", (n, n)), td.TensorSymbol("C", (n, n))
     u, v = td.TensorSymbol("u", n), td.TensorSymbol("v", n)
     inner = td.einsum("i,ij->ij", u, td.DeltaTensor(n)) + B.T @ (td.einsum("i,ij->ij", v, td.DeltaTensor(n)) + C) @ B
@@ -545,7 +545,7 @@ N = td.indices("N")
 P, Q, U, V = square("P"), square("Q"), td.TensorSymbol("U", N), td.TensorSymbol("V", N)
 INVERSE = td.inv(P)
 ROWS, COLUMNS = td.sum(INVERSE, axis=1), td.sum(INVERSE, axis=0)
-VECTORS = {  # an expression, the operations of an inverse in it, and the most times N**2 beside it
+VECTORS = {  # an expression, the operations of an inverse in it, and the most times N**2 next to it
     "a diagonal": (td.diag(P @ Q), 0, 2),
     "a diagonal used twice": (td.tanh(td.diag(P @ Q)) + U * td.diag(P @ Q), 0, 3),
     "a diagonal in a product": (td.einsum("aa,ab->ab", P @ Q, Q), 0, 4),

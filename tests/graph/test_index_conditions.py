@@ -290,7 +290,7 @@ def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
 
 
 def test_a_condition_on_a_sum_is_not_expanded():
-    """It is no condition on indices, and SymPy would rewrite the conditions in it."""
+    """It is not a condition on indices, and SymPy would rewrite the conditions in it."""
 
     class Opaque(sympy.Function):
         def _eval_expand_mul(self, **hints):

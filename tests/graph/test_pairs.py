@@ -1,4 +1,4 @@
-"""Products with sums of matrices and outer products: no matrix of the sum where the products are computed anyway."""
+"""Products with sums of matrices and outer products: no matrix of the sum if the products are computed in any case."""
 
 import numpy as np
 import pytest

@@ -42,7 +42,7 @@ AS_TYPED = {
     "sum of sizes": Mod(p + 2, 2 * n - 2),
     "inside of a quotient": floor((Mod(p, n) + 1) / 2),
     "in an absolute value": sympy.Abs(Mod(p, 2 * n - 2) - n + 1),
-    "beside a maximum": Max(0, p - 2) + Mod(p, 3),
+    "next to a maximum": Max(0, p - 2) + Mod(p, 3),
 }
 
 

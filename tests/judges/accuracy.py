@@ -132,7 +132,7 @@ def random_formula(seed: int) -> Formula:
 
 
 def _differences(formula: Formula, changed: int | None = None, size: Any = 0) -> list[Any]:
-    """Return the value and the first two derivatives by the first variable."""
+    """Return the value and the first two derivatives with respect to the first variable."""
     step = STEP * max(abs(mp.mpf(formula.point[0])), mp.mpf(10) ** -15)
     low, middle, high = (formula.exact(shift, changed, size) for shift in (-step, 0, step))
     return [middle, (high - low) / (2 * step), (high - 2 * middle + low) / step**2]

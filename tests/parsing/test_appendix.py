@@ -4,7 +4,7 @@ Inputs and derivatives are those of the thesis, letter by letter. Where the copy
 parentheses, the row says what they were; where a number in the derivative gets its order from the context alone,
 the row gives the context.
 
-An operand of order 0 fits beside every order here, a tensor as well as a number, which the thesis does for
+An operand of order 0 fits next to every order here, a tensor as well as a number, which the thesis does for
 numbers only: two inputs that have lost letters are therefore well-formed and mean something else.
 """
 # ruff: noqa: E501

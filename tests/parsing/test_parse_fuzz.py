@@ -130,7 +130,7 @@ def iterated(value, depth):
     return value
 
 
-# What stands around a nest -> its value and derivative from those of what is inside, at a.
+# The terms around a nest -> its value and derivative from those of what is inside, at a.
 SLOPES = {
     ("exp(-(", "))"): lambda f, df, a: (np.exp(-f), -np.exp(-f) * df),
     ("a^(", ")"): lambda f, df, a: (a**f, a**f * (df * np.log(a) + f / a)),

@@ -271,7 +271,7 @@ def test_headings():
 
 
 ERRORS = """
-f(x) = x = y | a formula is an expression without `=`; index notation reads f[i] = …; `f(x) =` may stand before
+f(x) = x = y | a formula is an expression without `=`; index notation reads f[i] = …; `f(x) =` may precede
 sum(f(x) = x) | a formula is an expression without `=`
 declare A[n, n] |A|*c | |A| takes a number, not a matrix; write abs(x) for the entries, ||x|| for the norm, det(A) for
 sum(|x|) | |x| takes a number, not a column vector

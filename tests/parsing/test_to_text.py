@@ -215,7 +215,7 @@ REFUSED = {
     "exclusive or": (sympy.Piecewise((a, sympy.Xor(a > 0, b > 0)), (b, True)), "there is no Xor in it"),
     "exponent with axes": (x**y, "an exponent of the language has order 0; write td.exp"),
     "number to the power of a tensor": (2**x, "an exponent of the language has order 0"),
-    "size": (td.mean(x), "it is an integer, a size or an index, and these are no numbers"),
+    "size": (td.mean(x), "it is an integer, a size or an index, and these are not numbers"),
     "size in a sum": (x + n, "n has no text in the text language of td.parse: it is an integer"),
     "derivative of adj": (td.TensorCofactor(2, X), "it has no derivatives of adj; write the adjugate of an invertible"),
     "entry": (x[0] * a, "it reads single entries or a part of an axis, and the language has whole tensors only"),

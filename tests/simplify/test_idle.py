@@ -29,7 +29,9 @@ def test_values_of_the_forms_of_printed_txt(expr):
 
 
 def test_an_index_that_a_decided_case_leaves_out_goes():
-    """In the derivative by ``y`` the value is ``y[p]``, as often as there are ``k``: no comparison is left of it."""
+    """In the derivative with respect to ``y`` the value is ``y[p]``, as often as there are ``k``: no comparison is left
+    of it.
+    """
     k, m = td.indices("k m")
     y, z = td.TensorSymbol("y", n), td.TensorSymbol("z", m)
     greatest = MAX(Piecewise((z[k], i < 1), (y[i], True)), (k, 0, m - 1))

@@ -85,7 +85,7 @@ def test_repeated_axes_of_a_result_are_not_exchanged():
 
 
 def test_a_product_that_occurs_twice_is_multiplied_out_with_labels_of_its_own():
-    """``outer(B u, B u)`` became ``B diag(u**2) B.T`` where a sum of ``x - mean(x)`` beside it was 0."""
+    """``outer(B u, B u)`` became ``B diag(u**2) B.T`` where a sum of ``x - mean(x)`` next to it was 0."""
     x, y = td.TensorSymbol("x", m), td.TensorSymbol("y", m)
     scaled = td.einsum("i,a,b->ab", x + y - td.mean(x), B @ u, B @ u)
     assert "diag" not in str(td.gradient(td.sum(td.tanh(scaled)) + td.sum(x), x))

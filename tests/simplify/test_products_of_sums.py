@@ -51,7 +51,7 @@ S = IndexedSum
             S(S(x[i], (i, 0, m)) * S(z[k], (k, 0, m)), (m, 0, N - 1)),
         ),
         (S(x[i] * z[k], (k, 0, i), over_i), S(x[i] * z[k], (k, 0, i), over_i)),
-        # What all terms have stands outside of their addition, and leaves the sum where it can.
+        # What all terms have is outside of their addition, and leaves the sum where it can.
         (S(x[i] * z[i] - z[i], over_i), -S((1 - x[i]) * z[i], over_i)),
         (S(x[q] * y[j] * A[p, j] - 3 * A[p, j] * y[j], over_j), -(3 - x[q]) * S(A[p, j] * y[j], over_j)),
         (S(x[i] / (1 + z[i]) - z[i] / (1 + z[i]), over_i), S((x[i] - z[i]) / (1 + z[i]), over_i)),

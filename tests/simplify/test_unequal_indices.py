@@ -108,7 +108,7 @@ def test_stored_values_keep_the_direction_of_their_indices():
 
 
 def test_a_condition_leaves_a_sum_beside_other_factors():
-    """Both sums over a, of which one has a factor beside the condition, share their exponentials."""
+    """Both sums over a, of which one has a factor next to the condition, share their exponentials."""
     a, e, cut = *td.indices("a e"), sympy.Symbol("cut")
     eta, w = td.TensorSymbol("eta", e), td.TensorSymbol("w", e)
     square = (x[i] - x[j]) ** 2

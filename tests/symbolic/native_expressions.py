@@ -204,7 +204,7 @@ class RandomArrays(RandomExpressions):
         size = math.prod(shape)
         shapes = [(size,), *itertools.product((1, 2, 3, 4), repeat=2), *itertools.product((1, 2, 3), repeat=3)]
         plain = [s for s in shapes if math.prod(s) == size]
-        # A Reshape is no operand of a contraction: SymPy asks it for ranks that it does not know.
+        # A Reshape is not an operand of a contraction: SymPy asks it for ranks that it does not know.
         return ArrayAdd(Reshape(self.expression(self.random.choice(plain), depth), shape), self.leaf(shape))
 
     def contraction(self, shape: Shape, depth: int) -> Any:

@@ -106,7 +106,7 @@ def test_nothing_is_captured(expr):
     bound = [index for index in (i, j, k) if index in expr.atoms(Symbol)]
     for old in (i, j, k, p):
         if old not in expr.free_symbols:
-            assert expr.subs(old, q) == expr  # a bound index is no symbol outside
+            assert expr.subs(old, q) == expr  # a bound index is not a symbol outside
             continue
         for new in bound:
             if new == old or new in expr.free_symbols:
@@ -182,7 +182,7 @@ def test_rewriters_keep_class_and_value(turn, rewrite, thorough):
             wrapped, expected = wrapped_with_value(name, what)
             try:
                 result = rewrite(wrapped)
-            except sympy.PolynomialError:  # SymPy's own refusal, e.g. of Piecewise or of exp(s) beside s
+            except sympy.PolynomialError:  # SymPy's own refusal, e.g. of Piecewise or of exp(s) next to s
                 continue
             assert result == wrapped or agree(value(result), expected), (name, what, result)
             assert kept <= {type(node) for node in sympy.preorder_traversal(result)}, (name, what, result)

@@ -139,8 +139,8 @@ def test_templates_are_substituted_as_functions():
 EIGHT = td.TensorSymbol("E", (2,) * 27)
 REFUSED = {
     "no subscripts": (lambda: EinsumProduct(A, B), ArgumentTypeError, "the first argument must be the subscripts"),
-    "a label": (lambda: EinsumProduct("i1->i", A), ArgumentError, "'1' is no label: labels are letters a-z and A-Z$"),
-    "an ellipsis": (lambda: EinsumProduct("..i->i", A), ArgumentError, "'.' is no label: labels are letters a-z and A-Z$"),
+    "a label": (lambda: EinsumProduct("i1->i", A), ArgumentError, "'1' is not a label: labels are letters a-z and A-Z$"),
+    "an ellipsis": (lambda: EinsumProduct("..i->i", A), ArgumentError, "'.' is not a label: labels are letters a-z and A-Z$"),
     "two results": (lambda: EinsumProduct("ij->i,j", A), ArgumentError, 'there is one result, after the only "->"'),
     "two arrows": (lambda: EinsumProduct("ij->i->j", A), ArgumentError, "there is one result, after the only"),
     "too few operands": (lambda: EinsumProduct("ij,jk->ik", A), ArgumentError, "name 2 operands, but 1 is given; numbers and"),

@@ -29,10 +29,10 @@ def test_a_sum_needs_a_range(limits):
         (
             [(Symbol("t", integer=False), 0, 3)],
             IndexExpressionError,
-            r"the index t is declared to be no integer: use td.indices\('t'\)",
+            r"the index t is declared not to be an integer: use td.indices\('t'\)",
         ),
-        ([(3, 0, 3)], IndexExpressionError, "3 is no index"),
-        ([(x, 0, 3)], IndexExpressionError, "x is no index"),
+        ([(3, 0, 3)], IndexExpressionError, "3 is not an index"),
+        ([(x, 0, 3)], IndexExpressionError, "x is not an index"),
         ([(i, 0, n / 2)], IndexExpressionError, r"upper bound of i: n/2 is not an integer .* floor\(n/2\)"),
         ([(i, 0, 2**n)], IndexExpressionError, r"upper bound of i: 2\*\*n is a power"),
         ([(i, 0, 2.5)], IndexExpressionError, "upper bound of i: 2.5.* is a float"),

@@ -1,4 +1,4 @@
-"""Tensors of integers: who they are, how their entries stand in indices, and what is refused."""
+"""Tensors of integers: who they are, how their entries are in indices, and what is refused."""
 
 import pickle
 

@@ -72,13 +72,13 @@ REFUSED = [
     (
         MatrixSymbol("A", Symbol("n", complex=True), 2),
         ShapeError,
-        r"n is declared to be no integer: use td.indices\('n'\)",
+        r"n is declared not to be an integer: use td.indices\('n'\)",
     ),
     (MatrixSymbol("A", 0, 2), ShapeError, "the extent 0: an extent must be a positive integer"),
     (MatrixSymbol("A", 2**n, 2), ShapeError, r"the extent 2\*\*n: 2\*\*n is a power"),
-    (MatrixSymbol("A_{-1}", 2, 2), ArgumentError, r"'A_\{-1\}' is no name for a tensor: use a Python identifier"),
-    (MatrixSymbol("lambda", 2, 2), ArgumentError, "'lambda' is no name for a tensor"),
-    (P[i, Symbol("r", integer=False)], IndexExpressionError, "r is declared to be no integer"),
+    (MatrixSymbol("A_{-1}", 2, 2), ArgumentError, r"'A_\{-1\}' is not a name for a tensor: use a Python identifier"),
+    (MatrixSymbol("lambda", 2, 2), ArgumentError, "'lambda' is not a name for a tensor"),
+    (P[i, Symbol("r", integer=False)], IndexExpressionError, "r is declared not to be an integer"),
     (P[0:3:k, 0:1], IndexExpressionError, r"multiplies indices or sizes"),
     (P[-1, 0], OutOfShapeError, r"index -1 of axis 0 lies outside of 0 … 2"),
 ]

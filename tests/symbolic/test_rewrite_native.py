@@ -170,7 +170,7 @@ def test_what_has_no_native_form():
 def test_conditions_that_sympy_would_carry_out_of_a_sum():
     native = SUMS["conditions in a sum inside of a sum"].rewrite(Sum)
     assert native.free_symbols.isdisjoint({i, k}) and not native.has(Piecewise)
-    # A condition on values is no range.
+    # A condition on values is not a range.
     on_values = td.IndexedSum(Piecewise((d[i + k], d[i + k] > 0), (0, True)), (k, 0, 2))
     assert on_values.rewrite(Sum).has(Piecewise)
     with pytest.raises(UnsupportedError, match="condition on values with k, an index of a sum inside of a sum"):

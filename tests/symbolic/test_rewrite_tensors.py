@@ -250,7 +250,9 @@ REFUSED = {
     td.TensorCofactor(1, X): "TensorCofactor has no form .* where the matrix is not singular, it is",
     td.TensorFunction(sympy.Lambda((t, u), t * sympy.exp(u)), x, z): "SymPy applies functions of one matrix only",
     td.TensorPow(X, Y): "SymPy transposes powers of one matrix by another wrongly",
-    td.IndexedSum(x[i + 1] * x[i], (i, 0, n - 2)): "IndexedSum has no form .* it is no sum of products over whole axes",
+    td.IndexedSum(
+        x[i + 1] * x[i], (i, 0, n - 2)
+    ): "IndexedSum has no form .* it is not a sum of products over whole axes",
     td.IndexedMax(x[i], (i, 0, n - 1)): "IndexedMax has no form .* only sums over whole axes have one",
     ein("ij,j->i", X, td.TensorComprehension(x[n - 1 - j], (j, n))): "TensorComprehension has no form",
 }

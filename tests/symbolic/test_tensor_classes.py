@@ -41,7 +41,9 @@ s = TensorSymbol("s", ())
     ],
 )
 def test_a_name_is_an_identifier_or_one_of_latex(name):
-    with pytest.raises(ArgumentError, match=r"is no name for a tensor: use a Python identifier .* or a name of LaTeX"):
+    with pytest.raises(
+        ArgumentError, match=r"is not a name for a tensor: use a Python identifier .* or a name of LaTeX"
+    ):
         TensorSymbol(name, 3)
 
 
@@ -80,7 +82,7 @@ def test_a_name_is_a_str(name):
         (n - n, ShapeError, "extent 0"),
         ((n, 0), ShapeError, "extent 0"),
         (((3,),), ShapeError, r"extent \(3,\)"),
-        (Symbol("N", integer=False), ShapeError, "N is declared to be no integer"),
+        (Symbol("N", integer=False), ShapeError, "N is declared not to be an integer"),
         (Symbol("N", integer=True, negative=True), ShapeError, "N, which is not positive by its assumptions"),
         (n / 2, ShapeError, "n/2 is not an integer for all values"),
         (x[i], ShapeError, r"x\[i\] is data of a tensor"),
@@ -189,9 +191,9 @@ def test_idx_as_limit():
         (
             lambda: TensorComprehension(x[i], (Symbol("t", integer=False), n)),
             IndexExpressionError,
-            "t is declared to be no integer",
+            "t is declared not to be an integer",
         ),
-        (lambda: TensorComprehension(x[i], (2, n)), IndexExpressionError, "2 is no index"),
+        (lambda: TensorComprehension(x[i], (2, n)), IndexExpressionError, "2 is not an index"),
         (lambda: TensorComprehension(A, (i, n)), UnsupportedError, r"A has rank 2; .* write an entry of it, A\[i, j\]"),
         (lambda: TensorComprehension("x", (i, n)), ArgumentTypeError, "not 'x'"),
         (lambda: TensorComprehension(x[i] > 0, (i, n)), ArgumentTypeError, "must be a scalar expression"),

@@ -83,7 +83,7 @@ OUTSIDE = [
 
 
 def expression(seed):
-    """A random broadcast expression of rank 2 with what stands around it."""
+    """A random broadcast expression of rank 2 with what is around it."""
     rng = random.Random(seed)
     pick = rng.choice
 
@@ -229,7 +229,7 @@ def test_a_choice_inside_of_a_whole_tensor_in_a_condition():
 
 
 def test_logarithms_of_choices_with_zero():
-    """For readers the logarithm of the choice stays as it is: log(0) is no real number."""
+    """For readers the logarithm of the choice stays as it is: log(0) is not a real number."""
     x = td.TensorSymbol("x", td.indices("n"))
     value = td.var(td.log(td.where(td.less(x, 0.1), 0, td.exp(x / 2))))
     gradient = td.gradient(value, x)

@@ -77,7 +77,7 @@ def parse_request(body: bytes) -> Request:
     try:
         found = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise RequestError("the request is no JSON text") from None
+        raise RequestError("the request is not a JSON text") from None
     if not isinstance(found, dict) or set(found) != set(Request._fields):
         raise RequestError(f"a request has {', '.join(Request._fields)}")
     source = found["source"]
@@ -86,7 +86,7 @@ def parse_request(body: bytes) -> Request:
     if any(0xD800 <= ord(character) < 0xE000 for character in source):
         raise RequestError("the source holds half a character")
     for name, known in CHOICES.items():
-        if type(found[name]) is not type(known[0]) or found[name] not in known:  # True is no 1
+        if type(found[name]) is not type(known[0]) or found[name] not in known:  # True is not 1
             raise RequestError(f"{name} is one of {', '.join(map(str, known))}")
     wrt, sizes = found["wrt"], found["sizes"]
     if not isinstance(wrt, list) or len(wrt) > 2 or not all(isinstance(name, str) for name in wrt):

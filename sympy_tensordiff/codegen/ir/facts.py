@@ -256,8 +256,8 @@ def _conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
 
 def _comparison_rows(condition: Scalar, holds: bool) -> Rows:
     """Return the comparison ``condition`` of integers, which is true (false, for ``holds=False``), as a tuple with one
-    constraint: ``(i - j >= 0,)`` for a false ``i < j``. Return () for ``i != j``, which is no constraint, and for other
-    conditions.
+    constraint: ``(i - j >= 0,)`` for a false ``i < j``. Return () for ``i != j``, which is not a constraint, and for
+    other conditions.
     """
     if not isinstance(condition, Operation) or condition.function not in ("lt", "le", "eq", "ne"):
         return ()

@@ -258,7 +258,7 @@ def _check_operation(where: str, node: Operation, conditions: Container[str]) ->
     for number, argument in enumerate(node.arguments):
         wanted = function in ("and", "or", "not") or (function == "select" and not number)
         if is_condition(argument, conditions) != wanted:
-            raise VerificationError(f"{where}: {argument} is {'no condition' if wanted else 'a condition'}")
+            raise VerificationError(f"{where}: {argument} is {'not ' if wanted else ''}a condition")
 
 
 def _check_reductions(where: str, inside: Sequence[Statement]) -> None:

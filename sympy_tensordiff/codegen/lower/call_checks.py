@@ -231,7 +231,7 @@ def _as_scalar(node: Node, change: Any) -> Scalar:
     """Convert `node`, a condition on integers, to a scalar expression of generated code. The function ``change(form)``
     puts the program's names into an index form.
 
-    A part that is no number, integer or condition becomes the name ``value``.
+    A part that is not a number, integer or condition becomes the name ``value``.
     """
     match node.op:
         case "const":

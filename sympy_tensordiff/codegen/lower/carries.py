@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.rows import Rows, partition, substitute_all
 from sympy_tensordiff.simplify.growing_functions import is_call
 
 MAX_DISTANCES = 3
-"""The largest power of a distance ``p[v] - q[w]`` beside an exponential in a running sum."""
+"""The largest power of a distance ``p[v] - q[w]`` that multiplies an exponential in a running sum."""
 
 
 def carried_variables(graph: Graph, node: Node) -> frozenset[int]:
@@ -70,7 +70,7 @@ def _power(node: Node) -> tuple[Node, int]:
 
 def _is_separable(graph: Graph, node: Node, v: int, w: int) -> bool:
     """Return whether `node` is a sum of terms each of which depends on `v` or on `w`, but not on both, as ``p[v] -
-    q[w]``. A factor that depends on neither may stand in front, as in ``c*(p[v] - q[w])``.
+    q[w]``. A factor that depends on neither may be in front, as in ``c*(p[v] - q[w])``.
     """
     if v not in node.free or w not in node.free:
         return True

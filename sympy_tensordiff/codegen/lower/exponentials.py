@@ -56,7 +56,7 @@ class Scaled:
     the dictionary ``shift`` from nodes to coefficients. The other attributes describe the exponentials in the value.
 
     ``degree`` is the number of exponentials that are factors, less that of those divided by, where ``exp(2*u)`` counts
-    twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some stand in a sum. ``bounded`` says
+    twice; ``above`` and ``below`` say whether there are any, ``summed`` whether some are in a sum. ``bounded`` says
     that all those divided by are sums of which a term is a factor, as in a softmax times ``exp(v)``: they then do not
     count as ``below``.
     """

@@ -63,7 +63,7 @@ def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any
 
 def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
     """Return ``(name, orders of derivatives)`` for ``key``, a key of the user's dictionary ``functions`` of
-    `lambdify`; the orders are () for the function itself. Raise ArgumentTypeError if it is no such key.
+    `lambdify`; the orders are () for the function itself. Raise ArgumentTypeError if it is not such a key.
 
     >>> parse_key("g"), parse_key("g''"), parse_key(("g", (0, 1)))
     (('g', ()), ('g', (2,)), ('g', (0, 1)))
@@ -152,7 +152,7 @@ def llvm_text(external: External, function: Callable[..., Any], dtype: np.dtype[
     import numba
 
     if numba.config.DISABLE_JIT:
-        raise UnsupportedError("Numba is told to compile nothing")
+        raise UnsupportedError("Numba's compiler is switched off")
     kind = numba.float32 if dtype == np.float32 else numba.float64
     names = ", ".join(f"x{n}" for n in range(len(external.orders)))
     space = {"compiled": _for_numba(external, function)}

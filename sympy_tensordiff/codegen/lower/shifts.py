@@ -242,7 +242,7 @@ class Shifts:
         ``{exp(x), 1/log(y)}`` for ``a*exp(x)/log(y)`` and ``b*exp(x)/log(y)``. Each factor is given as ``(number of its
         structure, multiplicity)``.
 
-        At least two of them call functions: one factor is stored itself, and to multiply again is no work.
+        At least two of them call functions: one factor is stored itself, and to multiply again costs nothing.
         """
         products: dict[frozenset[tuple[int, int]], None] = {}
         calling: set[int] = set()
@@ -270,7 +270,7 @@ class Shifts:
 
     def _partial_products(self, part: Node) -> Iterator[Node]:
         """Yield those partial products of the product ``part`` that also occur in another product: ``a*b`` for
-        ``a*b*c`` if there is also ``a*b*d``. Yield nothing if ``part`` is no product.
+        ``a*b*c`` if there is also ``a*b*d``. Yield nothing if ``part`` is not a product.
         """
         if part.op != "mul" or not self._common_factors:
             return
@@ -545,7 +545,7 @@ class Shifts:
         """Estimate the number of operations that `node` takes in the loop body `place`. Loop-invariant subexpressions,
         and those read from arrays, do not count.
         """
-        # The rest of a product without its number may be no part of the loop itself.
+        # The rest of a product without its number may not be a part of the loop itself.
         reads_stored = node in place.stored or not place.reading.isdisjoint((node, *node.args))
         known = place.work if reads_stored else self._work
         if node not in known:

@@ -67,7 +67,7 @@ def _joined_index(graph: Graph, total: Node) -> Node:
 
 
 ENTRIES = frozenset({"read", "scalar", "index"})
-"""Nodes that may stand in front of an addition as its common factors."""
+"""Nodes that may be in front of an addition as its common factors."""
 
 
 def _with_common_factors(graph: Graph, total: Node) -> Node:

@@ -242,7 +242,7 @@ def _sizes_text(names: frozenset[str] | set[str], values: dict[str, int], origin
 
 def _solve_size(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
     """Return the size in ``solved`` that follows from the ``length`` of an argument's axis: n, if the axis has the
-    length ``2*n + 1``. Raise ArgumentError if it is no integer of at least ``least``.
+    length ``2*n + 1``. Raise ArgumentError if it is not an integer of at least ``least``.
 
     `values` are the sizes known so far.
     """

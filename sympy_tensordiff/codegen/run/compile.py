@@ -155,7 +155,7 @@ class CompiledFunction:
         parallel: bool | None = None,
         build: Builder | None = None,
     ) -> None:
-        own = functions if isinstance(functions, Mapping) else {}  # `bind` refuses what is no mapping
+        own = functions if isinstance(functions, Mapping) else {}  # `bind` refuses what is not a mapping
         if backend in COMPILED and not called(own, [POLYGAMMA]):
             program = with_polygammas(program)
         self.program = program

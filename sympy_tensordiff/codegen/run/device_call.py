@@ -90,7 +90,7 @@ def _out_of_memory_message(program: Program, prepared: PreparedArguments, sizes:
     made = [tuple([form.evaluate(dict(sizes)) for form in array.shape]) for array in program.temporaries]
     return (
         f"the device is out of memory: the results of this call need {bytes_text(prepared.shapes)} and its temporaries "
-        f"{bytes_text(made)}, beside what else is there; free arrays, pass smaller ones, or use temporaries=False"
+        f"{bytes_text(made)}, next to other arrays on it; free arrays, pass smaller ones, or use temporaries=False"
     )
 
 

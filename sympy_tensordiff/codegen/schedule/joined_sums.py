@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.ir.walk import (
 )
 
 FREE = frozenset({"sum", "max", "min"})
-"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
+"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as written."""
 
 
 def with_joined_sums(kernel: Kernel) -> Kernel:

@@ -82,7 +82,7 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:
     """Return ``(conditions, lower bounds, upper bounds)`` to replace the guard `test` when the loop over `axis` is
     moved inside of it: its conditions without ``axis``, and those on ``axis`` as bounds of this loop, such as ``i >=
-    1``. None if a condition on ``axis`` is no such bound.
+    1``. None if a condition on ``axis`` is not such a bound.
     """
     others: list[Constraint] = []
     ends: tuple[list[Bound], list[Bound]] = [], []

@@ -230,7 +230,7 @@ class _ScanFinder:
         with the same c for all entries. With j the variable of `loop`, ``c*(p[i] - q[j])`` gives one pair. () if
         `value` does not depend on i.
 
-        None if `value` is no sum of such terms and of terms that are the same for all entries.
+        None if `value` is not a sum of such terms and of terms that are the same for all entries.
         """
         if not self.depends_on_axis(value):
             return ()

@@ -289,9 +289,9 @@ class IndexedBuilder:
                     raise part.error(f"{short(name)} has {found.rank} axes: read an entry, {short(name)}[{marks}]")
                 return found
         raise part.error(
-            f"{short(name)} is neither declared nor an index here; an index stands on the left side or behind the body "
-            f"of a sum, as in sum(x[{short(name)}], {short(name)}), everything else behind `declare`, an integer as "
-            f"`int {short(name)}`"
+            f"{short(name)} is neither declared nor an index here; an index is written on the left side or behind the "
+            f"body of a sum, as in sum(x[{short(name)}], {short(name)}), everything else behind `declare`, an "
+            f"integer as `int {short(name)}`"
         )
 
     def _build_entry(self, part: Tree, bound_indices: BoundIndices) -> Any:

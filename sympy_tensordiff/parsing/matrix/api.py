@@ -61,7 +61,7 @@ def mistake_hint(token: Token, expected: Collection[str], before: list[Token]) -
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         return f"{token_text(token)} follows an operand; write a product with `*`, and `derivative wrt` at the end"
     if token.type == "HEADING":
-        return f"{_EQUATION}; `f(x) =` may stand before a whole formula"
+        return f"{_EQUATION}; `f(x) =` may precede a whole formula"
     if token.type == "LEFT_BRACKET":
         return "entries such as A[i, j] are index notation, which reads declare A[n, n]  s = sum(A[i, i], i)"
     return ""

@@ -64,7 +64,7 @@ def lift(expr: Any) -> Any:
     Raises
     ------
     IndexExpressionError
-        For an index or a size that is declared to be no integer.
+        For an index or a size that is declared not to be an integer.
     ShapeError
         For a whole ``IndexedBase`` without a shape, for one name with two shapes, and for matrices
         whose shapes do not fit.
@@ -206,7 +206,7 @@ class _Lift(Rewriting):
         range.
         """
         left, right = yield self.all(expr.args[:2], bound_indices)
-        parse(left - right)  # says which symbol is declared to be no integer
+        parse(left - right)  # says which symbol is declared not to be an integer
         delta = sympy.KroneckerDelta(left, right)
         if len(expr.args) < 3:
             return delta

@@ -212,9 +212,9 @@ class _ToMatrices(Rewriting):
 
 OTHERWISE = {
     "TensorAdjugate": "where the matrix is not singular, it is det(A)*inv(A)",
-    "IndexedSum": "it is no sum of products over whole axes",
+    "IndexedSum": "it is not a sum of products over whole axes",
     **dict.fromkeys(("IndexedProduct", "IndexedMax", "IndexedMin"), "only sums over whole axes have one"),
-    "TensorComprehension": "it is no product of entries of matrices over whole axes",
+    "TensorComprehension": "it is not a product of entries of matrices over whole axes",
 }
 
 

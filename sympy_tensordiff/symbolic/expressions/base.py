@@ -113,7 +113,7 @@ def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
         elif isinstance(variable, (tuple, Tuple)):
             if len(variable) != 2:
                 raise ArgumentTypeError(
-                    f"diff: {variable} is no pair of a variable and a count; give several variables one after the "
+                    f"diff: {variable} is not a pair of a variable and a count; give several variables one after the "
                     "other, or use td.gradient, which takes a tuple"
                 )
             counted.append((variable[0], _number_of_times(variable[1], variables)))
@@ -221,7 +221,7 @@ class TensorNode(sympy_callers.CallerDependent, Printable, Expr):
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
         """Override `Expr.diff`. The derivative of a tensor keeps the tensor's shape, also when it is 0. Raise
-        `UnsupportedError` for a derivative by an entry of a computed tensor.
+        `UnsupportedError` for a derivative with respect to an entry of a computed tensor.
         """
         variables = tuple(map(hooks.lifted, variables))  # SymPy's own x[p] would be another, absent variable
         for variable in variables:

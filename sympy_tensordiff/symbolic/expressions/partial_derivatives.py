@@ -226,7 +226,7 @@ def _is_confusable(node: Any, template: bool) -> bool:
 
 def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
     """Return ``(f, orders)`` of an unevaluated derivative such as ``Derivative(f(a, b), a)``: here the orders are ``(1,
-    0)``. None if it is not a derivative by arguments of one function.
+    0)``. None if it is not a derivative with respect to arguments of one function.
 
     None if a variable is not exactly one argument, if another argument may depend on it, or if an order is symbolic.
     """

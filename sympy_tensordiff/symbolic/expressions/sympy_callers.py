@@ -81,7 +81,7 @@ class CallerDependent:
 
     _args: tuple[Any, ...]
     is_binder = False
-    has_template = False  # whether the first argument is a function, whose cases are no cases of the node
+    has_template = False  # whether the first argument is a function, whose cases are not cases of the node
     _is_leaf = False  # whether SymPy's functions leave the arguments alone, as those of its own Indexed
 
     @property
@@ -113,7 +113,7 @@ class CallerDependent:
         if caller.f_globals is CSE and "excluded_symbols" in caller.f_locals:
             caller.f_locals["excluded_symbols"].update(names_in([self]))
         if caller.f_code is DELTA:
-            return False  # two atoms stand side by side under a delta, where an entry reads as part of a product
+            return False  # two atoms are side by side under a delta, where an entry reads as part of a product
         return self._is_leaf or (caller.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
     def atoms(self, *types: Any) -> set[Any]:
@@ -311,7 +311,7 @@ def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[A
     for symbol in free:
         if isinstance(symbol, Indexed) and str(symbol.base.label) == name:
             raise UnsupportedError(
-                f"{symbol} in {expr} is an entry of SymPy's own IndexedBase, which SymPy takes for a constant beside "
+                f"{symbol} in {expr} is an entry of SymPy's own IndexedBase, which SymPy takes for a constant next to "
                 f"the variable {variable}: td.diff and td.gradient lift the expression first"
             )
     absent = [other for other in variables if not other.free_symbols & free]

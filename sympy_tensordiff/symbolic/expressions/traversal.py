@@ -66,7 +66,7 @@ def free_symbols_in(exprs: Iterable[Basic]) -> set[Any]:
 @cache
 def _inherits_free_symbols(kind: type) -> bool:
     """Return whether the free symbols of every instance of the class ``kind`` are exactly those of its arguments: the
-    class is no symbol and binds none.
+    class is not a symbol and binds none.
     """
     # By the namespaces: a function class has free symbols of its own.
     owner = next(base for base in kind.__mro__ if "free_symbols" in vars(base))

@@ -354,7 +354,7 @@ def _check_strides(entry: Any) -> None:
         if several or not {atoms[slot] for f in others for slot in Affine.variable(f).atoms()} <= sizes:
             raise IndexExpressionError(
                 f"{entry}: {index} multiplies indices or sizes with each other: an index must be an integer "
-                "combination of integer symbols, e.g. 2*i + j - 1; beside a symbolic stride, as in M*i, one index "
+                "combination of integer symbols, e.g. 2*i + j - 1; next to a symbolic stride, as in M*i, one index "
                 "needs the coefficient 1, as in x[M*i + j]"
             )
 

@@ -108,7 +108,7 @@ def data_of(expr: Any) -> list[Any]:
 
 def as_index(value: object, description: str) -> Any:
     """Return ``value`` as a SymPy index expression, with entries of an integer ``IndexedBase`` converted to entries of
-    index arrays. Raise `ArgumentTypeError`, which names it ``description``, if it is no expression.
+    index arrays. Raise `ArgumentTypeError`, which names it ``description``, if it is not an expression.
     """
     expr = as_expr(value, description)
     entries = [part for part in nodes_in([expr]) if isinstance(part, sympy.Indexed)] if expr.args else []
@@ -137,7 +137,9 @@ def _rational_form(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     compounds. ``slots`` maps symbols to variable numbers, and new symbols are added to it.
     """
     if not isinstance(expr, Expr):
-        raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
+        raise IndexExpressionError(
+            f"{expr!r} is not an index: an index must be an integer combination of integer symbols"
+        )
     if expr.is_Rational:
         return Affine.of(int(expr.p)), int(expr.q)
     if isinstance(expr, (Symbol, Idx)) and may_be_integer(expr):
@@ -251,7 +253,7 @@ def _rejection_reason(expr: Any) -> str:
     """Return the error text that says why ``expr`` is not an index expression and what to write instead."""
     if isinstance(expr, Symbol):
         name = expr.name
-        return f"{name} is declared to be no integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
+        return f"{name} is declared not to be an integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
     if isinstance(expr, sympy.Float):
         return f"{expr} is a float: an index must be an integer, write it without a decimal point"
     if isinstance(expr, Pow):
@@ -267,6 +269,6 @@ def _rejection_reason(expr: Any) -> str:
             "IndexedBase('idx', integer=True)"
         )
     return (
-        f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "
+        f"{expr} ({type(expr).__name__}) is not an index: an index must be an integer combination of integer symbols, "
         "of floor, ceiling and Mod by a number, and of Max, Min and Abs, e.g. 2*i + j - 1, floor(p/2) or Min(i, n - 1)"
     )

@@ -158,10 +158,12 @@ def checked_index(value: Any, owner: str) -> Expr:
     """
     index = as_expr(value, "an index of a limit")
     if not isinstance(index, (Symbol, Idx)):
-        raise IndexExpressionError(f"{owner}: {index} is no index; an index is an integer symbol, e.g. td.indices('i')")
+        raise IndexExpressionError(
+            f"{owner}: {index} is not an index; an index is an integer symbol, e.g. td.indices('i')"
+        )
     if not may_be_integer(index):
         raise IndexExpressionError(
-            f"{owner}: the index {index} is declared to be no integer: use td.indices({index.name!r}) "
+            f"{owner}: the index {index} is declared not to be an integer: use td.indices({index.name!r}) "
             f"or Symbol({index.name!r}, integer=True)"
         )
     return index

@@ -37,7 +37,7 @@ Raises
 ArgumentError
     Without a limit, and for a range that is not complete or not finite.
 IndexExpressionError
-    For bounds that are no index expressions.
+    For bounds that are not index expressions.
 OutOfShapeError
     For a read that leaves the shape of its tensor.
 """

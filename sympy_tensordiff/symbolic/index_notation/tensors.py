@@ -370,8 +370,8 @@ def checked_name(name: Any) -> str:
     normalised = unicodedata.normalize("NFKC", name)
     if not (normalised.isidentifier() or _LATEX_NAME.fullmatch(normalised)) or keyword.iskeyword(normalised):
         raise ArgumentError(
-            f"{name!r} is no name for a tensor: use a Python identifier that is no keyword, e.g. 'x' or 'weight', or "
-            r"a name of LaTeX, e.g. r'\theta' or r'\hat{x}_{1}'"
+            f"{name!r} is not a name for a tensor: use a Python identifier that is not a keyword, e.g. 'x' or "
+            r"'weight', or a name of LaTeX, e.g. r'\theta' or r'\hat{x}_{1}'"
         )
     return normalised
 

@@ -196,7 +196,7 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
 
     Notes
     -----
-    The derivative is that of the branch that is taken; the other one may be no number there.
+    The derivative is that of the branch that is taken; the other one may not be a number there.
 
     Examples
     --------

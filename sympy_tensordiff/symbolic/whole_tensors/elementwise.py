@@ -340,7 +340,7 @@ def apply_to(variables: Sequence[Any], body: Any, operands: Sequence[Any]) -> An
     for node in tensors:
         if not node.free_symbols.isdisjoint(variables):
             raise ArgumentError(
-                f"elementwise: the function puts its argument into {node}, which is no function of SymPy's; give "
+                f"elementwise: the function puts its argument into {node}, which is not a function of SymPy's; give "
                 "other tensors as operands, td.elementwise(lambda a, b: …, A, B), or write a td.TensorComprehension"
             )
     body = body.xreplace(tensors)

@@ -31,7 +31,7 @@ matrix : Expr
 Raises
 ------
 ShapeError
-    If the last two axes are no square matrix.
+    If the last two axes are not a square matrix.
 """
 
 

@@ -140,7 +140,7 @@ def operand(value: Any, owner: str) -> Expr:
             f"{hint if isinstance(expr, Boolean) else ''}"
         )
     if expr.is_commutative is False:
-        raise UnsupportedError(f"{owner}: the operand {expr} does not commute, so it is no real number")
+        raise UnsupportedError(f"{owner}: the operand {expr} does not commute, so it is not a real number")
     for node in nodes_in([expr], _arguments):
         if isinstance(node, Derivative) and any(shape_of(part) for part in (node.expr, *node.variables)):
             raise UnsupportedError(
@@ -153,7 +153,7 @@ def operand(value: Any, owner: str) -> Expr:
             refuse_moved_conditions(expr)  # the logarithm of a sum of zeros, which nobody wrote
             advice = f": {way_out(())}" if node is S.ImaginaryUnit else ""
             if node in (S.Infinity, S.NegativeInfinity):
-                advice = ": as a value of a choice it may stand in td.where or Piecewise"
+                advice = ": as a value of a choice td.where and Piecewise take it"
             raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real{advice}")
     return expr
 

@@ -165,7 +165,7 @@ def matmul(A: Expression, B: Expression) -> Any:
     left, right = operand(A, "operator @"), operand(B, "operator @")
     shapes = shape_of(left), shape_of(right)
     if () in shapes:
-        raise ShapeError(f"{short(left)} @ {short(right)}: a scalar is no matrix; the product with a scalar is *")
+        raise ShapeError(f"{short(left)} @ {short(right)}: a scalar is not a matrix; the product with a scalar is *")
     stacks = max(0, *(len(shape) - 2 for shape in shapes))
     free = iter("ijklmnopqrstuvwxyzabcdefgh")
     row = next(free) if len(shapes[0]) > 1 else ""
@@ -230,7 +230,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
         if name == "__mul__" and is_whole(other):
             refuse_property_access(
                 self, sys._getframe(1)
-            )  # SymPy's tensorproduct multiplies what is no array of its own
+            )  # SymPy's tensorproduct multiplies what is not an array of its own
         return function(other, self) if reflected else function(self, other)
 
     return operator

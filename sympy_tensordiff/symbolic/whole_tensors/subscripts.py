@@ -57,7 +57,7 @@ def _parsed(text: str) -> Subscripts:
     owner = f'EinsumProduct("{text}")'
     wrong = sorted(set(text.replace("->", "")) - set(LETTERS) - {","})
     if wrong:
-        raise ArgumentError(f"{owner}: {wrong[0]!r} is no label: labels are letters a-z and A-Z")
+        raise ArgumentError(f"{owner}: {wrong[0]!r} is not a label: labels are letters a-z and A-Z")
     inputs, _, output = text.partition("->")
     if "->" in output or "," in output:
         raise ArgumentError(f'{owner}: there is one result, after the only "->", e.g. "ij,jk->ik"')
