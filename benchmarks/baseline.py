@@ -43,9 +43,9 @@ def ours(name: str) -> Any:
 WAYS: tuple[Callable[[str], Any], ...] = (sympy_alone, ours)
 
 
-def milliseconds(way: int, name: str) -> float:
+def milliseconds(method: int, name: str) -> float:
     begin = time.process_time()  # of this process alone, whatever else runs
-    WAYS[way](name)
+    WAYS[method](name)
     return (time.process_time() - begin) * 1e3
 
 
@@ -55,16 +55,16 @@ def measured(rounds: int, before: Callable[[], None], once: Callable[[int, str],
     times: Times = {name: ([], []) for name in TASKS}
     for _ in range(rounds):
         for name in generator.sample(list(TASKS), len(TASKS)):
-            for way in generator.sample((0, 1), 2):
+            for method in generator.sample((0, 1), 2):
                 before()
-                times[name][way].append(once(way, name))
+                times[name][method].append(once(method, name))
     return times
 
 
 def first_calls(rounds: int) -> Times:
     """Each call in a process of its own, forked after the import: what the first call of a session takes."""
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
-        return measured(rounds, lambda: None, lambda way, name: pool.apply(milliseconds, (way, name)))
+        return measured(rounds, lambda: None, lambda method, name: pool.apply(milliseconds, (method, name)))
 
 
 def clear_caches() -> None:
@@ -78,7 +78,7 @@ def clear_caches() -> None:
 
 def report(what: str, times: Times, worst: int) -> None:
     medians = {name: tuple(statistics.median(column) for column in pair) for name, pair in times.items()}
-    alone, mine = (statistics.median(pair[way] for pair in medians.values()) for way in (0, 1))
+    alone, mine = (statistics.median(pair[method] for pair in medians.values()) for method in (0, 1))
     ratios = {name: pair[1] / pair[0] for name, pair in medians.items()}
     print(f"{what}: median SymPy {alone:.2f} ms, this package {mine:.2f} ms; ", end="")
     print(f"median of the ratios {statistics.median(ratios.values()):.2f}, total {_total(medians):.2f}")
@@ -101,8 +101,8 @@ def main() -> None:
     if "fork" in multiprocessing.get_all_start_methods():
         report("first call in a process", first_calls(options.rounds), options.worst)
     for name in TASKS:
-        for way in (0, 1):
-            milliseconds(way, name)
+        for method in (0, 1):
+            milliseconds(method, name)
     report("caches cleared before each call", measured(options.rounds, clear_caches), options.worst)
     report("warm", measured(options.rounds, lambda: None), options.worst)
 

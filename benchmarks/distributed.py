@@ -38,7 +38,7 @@ class Watch:
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.processes = [psutil.Process(pid) for pid in pids]
-        self.idle = [q.memory_info().rss for q in self.processes]
+        self.initial = [q.memory_info().rss for q in self.processes]
         self.peak, self.over = 0, 0
         self.cpu, self.wall = self._cpu(), time.perf_counter()
         self.running = True
@@ -52,7 +52,7 @@ class Watch:
         while self.running:
             sizes = [q.memory_info().rss for q in self.processes]
             self.peak = max(self.peak, *sizes)
-            self.over = max(self.over, *(size - idle for size, idle in zip(sizes, self.idle, strict=True)))
+            self.over = max(self.over, *(size - initial for size, initial in zip(sizes, self.initial, strict=True)))
             time.sleep(0.005)
 
     def stop(self) -> str:
@@ -91,30 +91,30 @@ class File:
         return array.reshape(-1, *self.shape[1:])[(slice(None), *cut[1:])]
 
 
-def from_file(way: str, path: Path, shape: tuple[int, ...], chunk: int) -> Any:
+def from_file(method: str, path: Path, shape: tuple[int, ...], chunk: int) -> Any:
     """A file for "ours", which reads parts of it, and a dask array of its rows for all others."""
     import dask.array as da
 
     file = File(written(path, int(np.prod(shape))), shape)
-    return file if way == "ours" else da.from_array(file, chunks=(chunk, *shape[1:]))
+    return file if method == "ours" else da.from_array(file, chunks=(chunk, *shape[1:]))
 
 
 # ---------------------------------------------------------------------------- rows: lazy results of a way
 
 
-def logistic(way: str, data: Path, scale: int) -> Any:
+def logistic(method: str, data: Path, scale: int) -> Any:
     """Gradient and Hessian of a logistic regression of 10**7 rows and 32 columns."""
     import dask
     import dask.array as da
 
     rows, columns, chunk = 2_500_000 * scale, 32, 100_000
-    X = from_file(way, data / f"X{scale}", (rows, columns), chunk)
-    y = from_file(way, data / f"y{scale}", (rows,), chunk)
+    X = from_file(method, data / f"X{scale}", (rows, columns), chunk)
+    y = from_file(method, data / f"y{scale}", (rows,), chunk)
     w = np.random.default_rng(1).normal(size=columns) / 10
-    if way == "dask":
+    if method == "dask":
         s = 1 / (1 + da.exp(-(X @ w)))
         return [X.T @ (s - y), X.T @ (X * (s * (1 - s))[:, None])]
-    if way == "one pass":
+    if method == "one pass":
 
         def one(X: Any, y: Any) -> Any:
             s = 1 / (1 + np.exp(-(X @ w)))
@@ -131,14 +131,14 @@ def logistic(way: str, data: Path, scale: int) -> Any:
     return td.lambdify((X_, y_, w_), both, "dask", blocks={n: chunk})(X, y, w)
 
 
-def convolution(way: str, data: Path, scale: int) -> Any:
+def convolution(method: str, data: Path, scale: int) -> Any:
     """Both pullbacks of a convolution of 4*10**7 entries with stride 2."""
     import dask.array as da
 
     count, chunk = 10_000_000 * scale, 1_000_000
-    x = from_file(way, data / f"x{scale}", (2 * count + 1,), 2 * chunk)
-    dy, w = from_file(way, data / f"dy{scale}", (count,), chunk), np.array([1.0, -2.0, 0.5])
-    if way == "map_overlap":
+    x = from_file(method, data / f"x{scale}", (2 * count + 1,), 2 * chunk)
+    dy, w = from_file(method, data / f"dy{scale}", (count,), chunk), np.array([1.0, -2.0, 0.5])
+    if method == "map_overlap":
 
         def back(b: Any) -> Any:  # one entry of halo on the left; Dask wants it on both sides
             b = b[:-1]
@@ -158,13 +158,13 @@ def convolution(way: str, data: Path, scale: int) -> Any:
     return [dx.sum(), (dx * dx).sum(), dw]
 
 
-def variation(way: str, data: Path, scale: int) -> Any:
+def variation(method: str, data: Path, scale: int) -> Any:
     """The gradient of the total variation of a picture of 8000 x 8000 in chunks of rows."""
     import dask.array as da
 
     rows, columns, chunk, smooth = 2000 * scale, 8000, 500, 0.1
-    u = from_file(way, data / f"u{scale}", (rows, columns), chunk)
-    if way == "map_overlap":
+    u = from_file(method, data / f"u{scale}", (rows, columns), chunk)
+    if method == "map_overlap":
 
         def back(a: Any, block_info: Any = None) -> Any:  # one row of halo on both sides; columns are whole
             (first, last), _ = block_info[None]["array-location"]
@@ -202,13 +202,13 @@ def points(scale: int) -> tuple[Any, Any]:
     return rng.normal(size=(count, 3)), rng.normal(size=count)
 
 
-def gaussian(way: str, data: Path, scale: int) -> Any:
+def gaussian(method: str, data: Path, scale: int) -> Any:
     """The gradient of sum_ij b_i b_j exp(-|x_i - x_j|^2) with respect to 10**5 points in three dimensions."""
     import dask.array as da
 
     P, b = points(scale)
     count, chunk = len(b), 5000
-    if way == "numpy":
+    if method == "numpy":
 
         def pair(z: Any, s: Any, P: Any, b: Any) -> Any:
             e = z[:, None, :] - P[None]
@@ -225,10 +225,10 @@ def gaussian(way: str, data: Path, scale: int) -> Any:
     squares = td.IndexedSum((X[i, d] - X[j, d]) ** 2, (d, 0, m - 1))
     energy = td.IndexedSum(c[i] * td.IndexedSum(sympy.exp(-squares) * c[j], (j, 0, n - 1)), (i, 0, n - 1))
     g = td.lambdify((X, c), td.gradient(energy, X), "dask", blocks={n: 4 * chunk})(P, b)
-    return [g[: count // FRACTION]] if way == "ours, a part" else [g]
+    return [g[: count // FRACTION]] if method == "ours, a part" else [g]
 
 
-def mttkrp(way: str, data: Path, scale: int) -> Any:
+def mttkrp(method: str, data: Path, scale: int) -> Any:
     """T[i,j,k] V[j,r] W[k,r] for 26 GB of T, whose chunks are made when they are read."""
     import dask.array as da
 
@@ -238,7 +238,7 @@ def mttkrp(way: str, data: Path, scale: int) -> Any:
     make = lambda block_info: np.full(block_info[None]["chunk-shape"], 0.5)  # noqa: E731
     chunks = ((20,) * (shape[0] // 20), (400,) * 4, (1000,))
     T = da.map_blocks(lambda block_info=None: make(block_info), chunks=chunks, dtype=float, meta=np.empty((0, 0, 0)))
-    if way == "dask":
+    if method == "dask":
         return [da.einsum("ijk,jr,kr->ir", T, V, W)]
     T_, V_, W_ = td.TensorSymbol("T", (n, m, p)), td.TensorSymbol("V", (m, r)), td.TensorSymbol("W", (p, r))
     product = td.einsum("ijk,jr,kr->ir", T_, V_, W_)
@@ -257,14 +257,14 @@ ROWS: dict[str, tuple[Callable[[str, Path, int], Any], tuple[str, ...]]] = {
 # ---------------------------------------------------------------------------- one run
 
 
-def on_workers(row: str, way: str, data: Path, scale: int, memory: str) -> None:
+def on_workers(row: str, method: str, data: Path, scale: int, memory: str) -> None:
     import dask
     from dask.distributed import Client, LocalCluster
 
     options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": memory, "dashboard_address": None}
     with dask.config.set({"distributed.worker.daemon": False}), LocalCluster(**options) as cluster, Client(cluster):
         start = time.perf_counter()
-        lazy = ROWS[row][0](way, data, scale)
+        lazy = ROWS[row][0](method, data, scale)
         build = time.perf_counter() - start
         tasks = len(dict(dask.base.collections_to_expr(lazy).__dask_graph__()))
         for _ in range(2):
@@ -272,7 +272,7 @@ def on_workers(row: str, way: str, data: Path, scale: int, memory: str) -> None:
             results = dask.compute(*lazy)
             text = watch.stop()
         check = " ".join(f"{float(np.abs(np.asarray(result)).sum()):.12g}" for result in results)
-        print(f"{row:12} x{scale} {way:13} {text}  build {build:4.1f} s  {tasks:5} tasks  check {check}", flush=True)
+        print(f"{row:12} x{scale} {method:13} {text}  build {build:4.1f} s  {tasks:5} tasks  check {check}", flush=True)
 
 
 def gaussian_in_jax(scale: int) -> None:
@@ -310,8 +310,8 @@ def main() -> None:
         on_workers(given.row, given.way, given.data, given.scale, given.memory)
     else:
         for row in [given.row] if given.row else ROWS:
-            for way in ROWS[row][1]:
-                options = ["--row", row, "--way", way, "--scale", str(given.scale), "--data", str(given.data)]
+            for method in ROWS[row][1]:
+                options = ["--row", row, "--way", method, "--scale", str(given.scale), "--data", str(given.data)]
                 command = [sys.executable, "-m", "benchmarks.distributed", *options, "--memory", given.memory]
                 subprocess.run(command, check=False)
 

@@ -178,8 +178,8 @@ def main(arguments: Sequence[str]) -> int:
             launches[result.name] = predicted(function, sizes, dtype)
             if not options.compare_only:
                 kernels[result.name] = kernel_times(function._cuda, field.contestants[0].call)
-            beside = predicted_lines(launches[result.name], kernels.get(result.name, ()))
-            print(report.lines(run, result), beside, sep="\n", flush=True)
+            prediction = predicted_lines(launches[result.name], kernels.get(result.name, ()))
+            print(report.lines(run, result), prediction, sep="\n", flush=True)
     if options.json:
         model = {name: [one._asdict() for one in found] for name, found in launches.items()}
         text = json.dumps(about | run.as_json() | {"model": model, "kernels": kernels}, indent=1)

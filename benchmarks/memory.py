@@ -54,8 +54,9 @@ def measure(backend: str, count: int) -> str:
     between = resident()
     functions = [make(number) for number in range(5 + count, 5 + 2 * count)]
     gc.collect()
-    held = (resident() - between) / len(functions)
-    return f"{held:6.3f} MB each that is held, {(between - before) / count:6.3f} MB each that is not, {seconds:6.3f} s"
+    per_function = (resident() - between) / len(functions)
+    again = (between - before) / count
+    return f"{per_function:6.3f} MB each that is held, {again:6.3f} MB each that is not, {seconds:6.3f} s"
 
 
 def main() -> None:

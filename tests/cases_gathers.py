@@ -87,10 +87,10 @@ row(
 _twice = delta(idx[j], Mod(2 * i, n)) * where(x[j - floor(i / 2) + 3], 2 * j > n) * z[0]
 row("a remainder next to data", Sum(_twice, (j, 0, 3), (i, 0, n - 1)), {idx: [1, 2, 1, 2], n: 3})
 _data, _other, _values = data("data", 5), data("other", 1), real("values", n + 8)
-_held = Ne(Mod(Max(-1, n - 3) + Max(0, Min(n - 1, _other[0])), 4), 0)
+_bounded_condition = Ne(Mod(Max(-1, n - 3) + Max(0, Min(n - 1, _other[0])), 4), 0)
 row(
     "a mask around data in an index",
-    Table(where(_values[Abs(_data[2 - n])], _held), (i, 4))[Min(n, 2)],
+    Table(where(_values[Abs(_data[2 - n])], _bounded_condition), (i, 4))[Min(n, 2)],
     {_data: [1, 2, 0, 1, 1], _other: [0], n: 3},
     {_data: [0, 3, 0, 0, 0], _other: [0], n: 1},
 )

@@ -28,7 +28,7 @@ def square(one, other, tensor=X):
     return S((tensor[one, k] - tensor[other, k]) ** 2, K)
 
 
-def apart(one, other):
+def difference(one, other):
     return sqrt(square(one, other))
 
 
@@ -41,7 +41,7 @@ def cyclic(index):
 
 
 # Particles
-r = N(C(apart(i, j), (i, n), (j, n)), "r")
+r = N(C(difference(i, j), (i, n), (j, n)), "r")
 near = N(C(1 / (1 + square(i, j)), (i, n), (j, n)), "c")
 total = N(S(only(1 / (1 + square(i, j)), Ne(i, j)), J, I), "Z")
 density = N(C(S(w[j] * heat(i, j), J), (i, n)), "rho")
@@ -49,7 +49,7 @@ towards, lean = X[p, q] - X[j, q], S(M[j, k] * (X[p, k] - X[j, k]), K)
 PARTICLES = [
     Form(
         "peridynamics",
-        S(only(W[i, j] * (apart(i, j) - D[i, j]) ** 2 / D[i, j], Ne(i, j)), J, I) / 2,
+        S(only(W[i, j] * (difference(i, j) - D[i, j]) ** 2 / D[i, j], Ne(i, j)), J, I) / 2,
         X[p, q],
         S(
             only((W[p, j] * (1 / D[p, j] - 1 / r[p, j]) + W[j, p] * (1 / D[j, p] - 1 / r[p, j])) * towards, Ne(p, j)),
@@ -79,8 +79,8 @@ PARTICLES = [
         "dipoles",
         S(
             only(
-                S(M[i, k] * M[j, k], K) / apart(i, j) ** 3
-                - 3 * S(M[i, k] * (X[i, k] - X[j, k]), K) * S(M[j, k] * (X[i, k] - X[j, k]), K) / apart(i, j) ** 5,
+                S(M[i, k] * M[j, k], K) / difference(i, j) ** 3
+                - 3 * S(M[i, k] * (X[i, k] - X[j, k]), K) * S(M[j, k] * (X[i, k] - X[j, k]), K) / difference(i, j) ** 5,
                 Ne(i, j),
             ),
             J,
@@ -92,7 +92,7 @@ PARTICLES = [
     ),
     Form(
         "swarm",
-        S(only(a * exp(-apart(i, j) / one) - b * exp(-apart(i, j) / two), Ne(i, j)), J, I) / 2,
+        S(only(a * exp(-difference(i, j) / one) - b * exp(-difference(i, j) / two), Ne(i, j)), J, I) / 2,
         X[p, q],
         S(only((b / two * exp(-r[p, j] / two) - a / one * exp(-r[p, j] / one)) * towards / r[p, j], Ne(p, j)), J),
     ),

@@ -29,7 +29,7 @@ def square(one, other):
     return S((X[one, k] - X[other, k]) ** 2, K)
 
 
-def apart(one, other):
+def difference(one, other):
     return sqrt(square(one, other))
 
 
@@ -37,7 +37,7 @@ def cyclic(index):
     return Mod(index, n)
 
 
-one = N(C(apart(i, j), (i, n), (j, n)), "r")
+one = N(C(difference(i, j), (i, n), (j, n)), "r")
 score = N(X @ V @ X.T / sqrt(d), "S")
 posterior = N(td.inv(td.inv(P) + X.T @ X), "C")
 bracket = N(V @ Q - Q @ V, "C")
@@ -169,7 +169,7 @@ FIELDS = [
     ),
     Form(
         "Mie potential",
-        S(only((a / apart(i, j)) ** b - (a / apart(i, j)) ** c, Ne(i, j)), J, I) / 2,
+        S(only((a / difference(i, j)) ** b - (a / difference(i, j)) ** c, Ne(i, j)), J, I) / 2,
         X[p, q],
         S(
             only(

@@ -30,33 +30,34 @@ def others(body):
 
 # Particles.
 square = S((X[i, k] - X[j, k]) ** 2, K)
-apart = N(T(sqrt(S((X[i, k] - X[j, k]) ** 2, K)), (i, n), (j, n)), "r")
+separations = N(T(sqrt(S((X[i, k] - X[j, k]) ** 2, K)), (i, n), (j, n)), "r")
 distances = T(sqrt(square), (i, n), (j, n))
 towards = X[p, q] - X[j, q]
 start, end = (td.TensorSymbol(name, m, dtype=int, below=n) for name in ("start", "end"))
 bond = sqrt(S((X[start[t], k] - X[end[t], k]) ** 2, K))
 bonds = N(T(bond, (t, m)), "r")
 pull = w[t] * (1 - g[t] / bonds[t]) * (X[start[t], q] - X[end[t], q])
-morse = N(T(exp(-a * (apart[i, j] - b)), (i, n), (j, n)), "e")
+morse = N(T(exp(-a * (separations[i, j] - b)), (i, n), (j, n)), "e")
 angle = N(x @ y / (td.norm(x) * td.norm(y)), "rho")
 PARTICLES = [
     Form(
         "Lennard-Jones",
         S(4 * (square**-6 - square**-3), BEFORE, I),
         X[p, q],
-        24 * others((apart[p, j] ** -8 - 2 * apart[p, j] ** -14) * towards),
+        24 * others((separations[p, j] ** -8 - 2 * separations[p, j] ** -14) * towards),
     ),
     Form(
         "Coulomb",
         S(v[i] * v[j] / sqrt(square), BEFORE, I),
         X[p, q],
-        -v[p] * others(v[j] * towards / apart[p, j] ** 3),
+        -v[p] * others(v[j] * towards / separations[p, j] ** 3),
     ),
     Form(
         "screened charges by a table of distances",
         S(only(v[i] * v[j] * exp(-a * distances[i, j]) / distances[i, j], Ne(i, j)), I, J) / 2,
         X[p, q],
-        -v[p] * others(v[j] * (a + 1 / apart[p, j]) * exp(-a * apart[p, j]) * towards / apart[p, j] ** 2),
+        -v[p]
+        * others(v[j] * (a + 1 / separations[p, j]) * exp(-a * separations[p, j]) * towards / separations[p, j] ** 2),
     ),
     Form(
         "charges in screened surroundings",
@@ -74,7 +75,7 @@ PARTICLES = [
         "Morse",
         S((1 - exp(-a * (sqrt(square) - b))) ** 2, BEFORE, I),
         X[p, q],
-        2 * a * others(morse[p, j] * (1 - morse[p, j]) * towards / apart[p, j]),
+        2 * a * others(morse[p, j] * (1 - morse[p, j]) * towards / separations[p, j]),
     ),
     Form(
         "Stillinger-Weber, two bodies",

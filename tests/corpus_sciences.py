@@ -339,15 +339,15 @@ LIFE = [
     ),
 ]
 
-apart = sqrt(square(i, j))
-near = N(C(apart, (i, n), (j, n)), "r")
+distance = sqrt(square(i, j))
+near = N(C(distance, (i, n), (j, n)), "r")
 CURVES = [
     Form(
         "smoothing kernel of two branches",
         S(
             Piecewise(
-                (1 - apart**2 / 2 + apart**3, apart < 1),
-                ((2 - apart) ** 3 / 4, apart < 2),
+                (1 - distance**2 / 2 + distance**3, distance < 1),
+                ((2 - distance) ** 3 / 4, distance < 2),
                 (0, True),
             ),
             J,

@@ -134,14 +134,14 @@ def loop_values(program, sizes):
     """Return the iterations of all loops that contain loops, and the number of them in which no inner loop runs."""
     values = size_values(program, sizes)
     shapes = array_shapes(program)
-    taken = idle = 0
+    taken = skipped = 0
     for kernel in program.kernels:
         for entry in itertools.product(*(range(form.evaluate(values)) for form in kernel.box(shapes))):
             values.update(zip(kernel.axes, entry, strict=True))
             for loop in _loops(kernel.body, values):
                 more, empty, _ = _loop_values(loop, values)
-                taken, idle = taken + more, idle + empty
-    return taken, idle
+                taken, skipped = taken + more, skipped + empty
+    return taken, skipped
 
 
 def _loops(body, values):
@@ -157,16 +157,16 @@ def _loops(body, values):
 
 def _loop_values(loop, values):
     """The values that hold loops, those without a run inside, and the runs of the innermost bodies."""
-    taken = idle = runs = 0
+    taken = skipped = runs = 0
     for value in loop_range(loop, values):
         values[loop.variable] = value
         inside = _loops(loop.body, values)
         below = [_loop_values(inner, values) for inner in inside]
         done = sum(part[2] for part in below) if inside else 1
         taken += bool(inside) + sum(part[0] for part in below)
-        idle += (done == 0) + sum(part[1] for part in below)
+        skipped += (done == 0) + sum(part[1] for part in below)
         runs += done
-    return taken, idle, runs
+    return taken, skipped, runs
 
 
 def loop_range(loop, values):

@@ -128,9 +128,9 @@ def named_functions() -> dict[str, Named]:
         (2, 2, 2, 2),
         (3, 5, 9, 17),
     )
-    apart = Sum((X[i, l] - X[j, l]) ** 2, (l, 0, M - 1))
+    squared_distance = Sum((X[i, l] - X[j, l]) ** 2, (l, 0, M - 1))
     found["gaussian kernel matrix"] = Named(
-        Sum(exp(-apart), (i, 0, N - 1), (j, 0, N - 1)),
+        Sum(exp(-squared_distance), (i, 0, N - 1), (j, 0, N - 1)),
         X,
         of_image((2, 1), (2, 2)),
         (3, 2, 2, 2),

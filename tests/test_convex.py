@@ -162,10 +162,10 @@ def test_indices_are_not_captured_where_sums_are_joined() -> None:
     assert affine_parts.merge_sums_over_equal_ranges(
         by, squares + td.IndexedSum(td.log(1 + x[i] ** 2), (i, 0, m - 2))
     ).has(m - 2)
-    for apart in (i * squares + logs, i * td.IndexedSum(x[i] ** 2, (i, 0, m - 1)) + squares, squares * logs):
+    for loss in (i * squares + logs, i * td.IndexedSum(x[i] ** 2, (i, 0, m - 1)) + squares, squares * logs):
         assert (
-            affine_parts.merge_sums_over_equal_ranges(by, apart) == apart
-            or i in affine_parts.merge_sums_over_equal_ranges(by, apart).free_symbols
+            affine_parts.merge_sums_over_equal_ranges(by, loss) == loss
+            or i in affine_parts.merge_sums_over_equal_ranges(by, loss).free_symbols
         )
 
 

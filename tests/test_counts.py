@@ -171,23 +171,23 @@ def differences(figures, order):
 @pytest.mark.in_turns(8)
 @pytest.mark.parametrize("net", [pytest.param(n, marks=pytest.mark.thorough if "matrix" in n else ()) for n in NETS])
 def test_all_gradients_of_a_net_grow_slowly(net):
-    kept, paper, nodes, parts, texts = [], [], [], [], []
+    remaining, paper, nodes, parts, texts = [], [], [], [], []
     for number in range(1, 7):
         function, variables = NETS[net](number)
         gradients = gradient(function, variables)
-        kept.append(iterations(build_program(variables, gradients)))
+        remaining.append(iterations(build_program(variables, gradients)))
         paper.append(iterations(build_program(variables, gradients, temporaries=False)))
         parts.append(len(set().union(*(sympy.preorder_traversal(g) for g in gradients))))
         texts.append(len(str(gradients)) if net.startswith("nested") else 0)
         work = Differentiation(function)
         found = [work.simplified(n) for n in work.pullbacks([work.leaf(v) for v in variables], work.graph.one)]
         nodes.append(len(set().union(*map(reachable, found))))
-    assert max(differences(kept, 2)) <= 0, f"more than linear with temporaries: {kept}"
+    assert max(differences(remaining, 2)) <= 0, f"more than linear with temporaries: {remaining}"
     assert max(differences(paper[1:], 3)) <= 0, f"more than quadratic without: {paper}"
-    assert all(a <= b for a, b in zip(kept, paper, strict=True)), (kept, paper)
+    assert all(a <= b for a, b in zip(remaining, paper, strict=True)), (remaining, paper)
     assert paper[5] <= 6 * paper[0], paper
     if net == "nested":  # 16 products forwards and 16 backwards for each layer, and no other loop
-        assert kept == [32 * number for number in range(1, 7)]
+        assert remaining == [32 * number for number in range(1, 7)]
     # An index that is bound around all layers has another height in the gradient of each.
     assert max(differences(nodes[1:], 3 if "matrix" in net else 2)) <= 0, f"graph nodes: {nodes}"
     assert max(differences(parts[1:], 3)) <= 2, f"different parts of the expressions: {parts}"

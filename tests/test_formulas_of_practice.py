@@ -32,7 +32,7 @@ def near(position):
     return position
 
 
-def beside(number, low, high, signs=(1, -1)):
+def near_points(number, low, high, signs=(1, -1)):
     """Return a function that draws numbers whose distance from `number` is between ``low`` and ``high``."""
     return lambda rng, count: number + sizes(low, high, signs)(rng, count)
 
@@ -81,16 +81,16 @@ FORMULAS = {
     "squares with a factor": (u * s**2 - 2 * s * t * u + t**2 * u, [sizes(1e-3, 1e3), near(0), sizes(0.1, 10)]),
     "normal distributions": (log(t / s) + (s**2 / t**2 - 1) / 2, [sizes(0.1, 10), near(0)]),
     "scales": (log(s / t) + t / s - 1, [sizes(0.1, 10), near(0)]),
-    "variances": (s**2 - 1 - 2 * log(s), [beside(1, 1e-12, 0.9)]),
-    "divergence from one": (s * log(s) - s + 1, [beside(1, 1e-12, 0.9)]),
-    "divergence from a number": (s * log(s / 3) - s + 3, [beside(3, 1e-12, 2.5)]),
-    "Itakura and Saito": (s - log(s) - 1, [beside(1, 1e-12, 0.9)]),
-    "Lennard and Jones": (s**-12 - 2 * s**-6 + 1, [beside(1, 1e-9, 0.5)]),
+    "variances": (s**2 - 1 - 2 * log(s), [near_points(1, 1e-12, 0.9)]),
+    "divergence from one": (s * log(s) - s + 1, [near_points(1, 1e-12, 0.9)]),
+    "divergence from a number": (s * log(s / 3) - s + 3, [near_points(3, 1e-12, 2.5)]),
+    "Itakura and Saito": (s - log(s) - 1, [near_points(1, 1e-12, 0.9)]),
+    "Lennard and Jones": (s**-12 - 2 * s**-6 + 1, [near_points(1, 1e-9, 0.5)]),
     "inverse of softplus": (log(exp(s) - 1) - s, [sizes(1e-9, 900)]),
     "forward rate": (exp(-s * t) / exp(-(s + Rational(1, 1000)) * t) - 1, [sizes(1e-3, 0.2), sizes(1e-3, 30)]),
     "quotient of exponentials": (exp(s * u) / exp(t * u) - 1, [sizes(0.1, 10, BOTH), near(0), sizes(1e-3, 3)]),
     "logarithms of squares": (log(1 + (s + t) ** 2) - log(1 + s**2), [sizes(1e-3, 1e9), sizes(1e-9, 10)]),
-    "quaternion": (2 * acos(s) / sqrt(1 - s**2), [beside(1, 1e-7, 1.99, (-1,))]),
+    "quaternion": (2 * acos(s) / sqrt(1 - s**2), [near_points(1, 1e-7, 1.99, (-1,))]),
     "linked returns": ((1 + s) * (1 + t) * (1 + u) - 1, [sizes(1e-12, 0.3), sizes(1e-12, 0.3), sizes(1e-12, 0.3)]),
     "Morse": (t * ((1 - exp(-s)) ** 2 - 1), [sizes(1e-9, 40), sizes(0.1, 10)]),
     "odds with a background": (log(1 + t * exp(s)), [sizes(1e-3, 80, BOTH), sizes(1e-9, 1e3)]),
@@ -113,8 +113,8 @@ def drawn(makers, dtype, count):
     lists = []
     for make in makers:
         if isinstance(make, int):
-            apart = np.exp(rng.uniform(np.log(eps) * 0.8, np.log(0.5), count)) * rng.choice((1, -1), count)
-            lists.append(lists[make] * (1 + apart))
+            offsets = np.exp(rng.uniform(np.log(eps) * 0.8, np.log(0.5), count)) * rng.choice((1, -1), count)
+            lists.append(lists[make] * (1 + offsets))
         else:
             lists.append(make(rng, count))
     return [one.astype(dtype) for one in lists]

@@ -74,8 +74,8 @@ def volterra_hessian(n, K):
 
 def attention_row(N, D):
     """The keys that the mask leaves: scores, values times cotangent, gradient by the query; two sums of weights."""
-    kept = 2 * N // 3
-    return 3 * kept * D + 2 * kept, kept
+    remaining = 2 * N // 3
+    return 3 * remaining * D + 2 * remaining, remaining
 
 
 HAND = {

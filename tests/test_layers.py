@@ -75,7 +75,7 @@ MODULES: dict[str, frozenset[str]] = {
     f"{PACKAGE}.drawing.equations": frozenset({"symbolic", "derivative"}),
     f"{PACKAGE}.drawing.plot": frozenset({"symbolic"}),
 }
-# The folders of `codegen` in the way of the data: each imports itself and those before it.
+# The folders of `codegen` in the order of the data flow: each imports itself and those before it.
 STAGES = ("ir", "lower", "schedule", "emit", "run")
 # The folders of `symbolic`, lowest first: each imports itself and those before it.
 SYMBOLIC_FOLDERS = ("expressions", "index_notation", "whole_tensors", "recurrences", "printing", "conversion")

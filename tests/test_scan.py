@@ -223,8 +223,8 @@ def test_checkpoints_change_no_value() -> None:
         return (h, *td.gradient(td.sum(h**2) + cost, (W, h0)))
 
     values = {W: point(1)[W] / 2, h0: [1.0, 2.0], rows: np.arange(12).reshape(6, 2) / 5}
-    kept, recomputed = results(reverse=True), results(reverse=True, checkpoint=3)
-    known = compiled_values(kept, values, "numpy")
+    remaining, recomputed = results(reverse=True), results(reverse=True, checkpoint=3)
+    known = compiled_values(remaining, values, "numpy")
     for own, expected in zip(compiled_values(recomputed, values, "numpy"), known, strict=True):
         np.testing.assert_allclose(own, expected, rtol=1e-12)
 

@@ -428,8 +428,8 @@ def test_an_operator_is_a_hessian_for_scipy():
     hessian = td.structured_hessian((x,), loss, x)
     start = np.full(6, 0.5)
     for method in ("trust-constr", "trust-krylov", "trust-ncg"):
-        way = {"hess": hessian} if method == "trust-constr" else {"hessp": lambda p, v: hessian(p) @ v}
-        found = scipy.optimize.minimize(value, start, jac=slope, method=method, **way)
+        second_derivative = {"hess": hessian} if method == "trust-constr" else {"hessp": lambda p, v: hessian(p) @ v}
+        found = scipy.optimize.minimize(value, start, jac=slope, method=method, **second_derivative)
         np.testing.assert_allclose(found.x, 1, atol=1e-4)
 
 

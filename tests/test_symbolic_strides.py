@@ -287,8 +287,8 @@ def test_proofs_are_sound(seed):
         assert all(
             all(row.holds(at) for row in needed) == all(row.holds(at) for row in rows) for at in points(generator, 60)
         )
-        told = product_rows([row.form for row in rows])
-        assert all(form.evaluate(at) >= 0 for form in told for at in inside)
+        derived = product_rows([row.form for row in rows])
+        assert all(form.evaluate(at) >= 0 for form in derived for at in inside)
 
 
 def test_what_is_proved_about_flat_indices():

@@ -118,9 +118,9 @@ def ours_embedding(sizes: Sizes) -> tuple[Any, Any]:
     U, V = (td.TensorSymbol(name, (words, D)) for name in "UV")
     word, near = (td.TensorSymbol(name, B, dtype=int, below=words) for name in ("word", "near"))
     other = td.TensorSymbol("other", (B, K), dtype=int, below=words)
-    beside = td.IndexedSum(U[word[b], d] * V[near[b], d], (d, 0, D - 1))
-    apart = td.IndexedSum(U[word[b], d] * V[other[b, k], d], (d, 0, D - 1))
-    loss = td.softplus(-beside) + td.IndexedSum(td.softplus(apart), (k, 0, K - 1))
+    reference = td.IndexedSum(U[word[b], d] * V[near[b], d], (d, 0, D - 1))
+    without = td.IndexedSum(U[word[b], d] * V[other[b, k], d], (d, 0, D - 1))
+    loss = td.softplus(-reference) + td.IndexedSum(td.softplus(without), (k, 0, K - 1))
     return (U, V, word, near, other), td.gradient(td.IndexedSum(loss, (b, 0, B - 1)), (U, V))
 
 
@@ -144,21 +144,21 @@ def embedding_of_library(xp: Any, U: Any, V: Any, word: Any, near: Any, other: A
 
 
 def _loss(xp: Any, u: Any, v: Any, w: Any) -> Any:
-    beside, apart = (u * v).sum(1), (w @ u[:, :, None])[:, :, 0]
+    reference, without = (u * v).sum(1), (w @ u[:, :, None])[:, :, 0]
     if xp.__name__ == "torch":
         softplus = xp.nn.functional.softplus
     else:
         import jax
 
         softplus = jax.nn.softplus
-    return softplus(-beside).sum() + softplus(apart).sum()
+    return softplus(-reference).sum() + softplus(without).sum()
 
 
 def slopes_of_embedding(xp: Any, U: Any, V: Any, word: Any, near: Any, other: Any) -> Any:
     """By hand: all rows of a table are added at once."""
     u, v, w = at(xp, U, word), at(xp, V, near), at(xp, V, other)
-    beside, apart = (u * v).sum(1), (w @ u[:, :, None])[:, :, 0]
-    by_beside, by_apart = -1 / (1 + xp.exp(beside)), 1 / (1 + xp.exp(-apart))
+    reference, without = (u * v).sum(1), (w @ u[:, :, None])[:, :, 0]
+    by_beside, by_apart = -1 / (1 + xp.exp(reference)), 1 / (1 + xp.exp(-without))
     by_u = by_beside[:, None] * v + (by_apart[:, None, :] @ w)[:, 0]
     by_v = by_beside[:, None] * u
     by_w = by_apart[:, :, None] * u[:, None, :]

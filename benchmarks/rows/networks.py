@@ -55,7 +55,7 @@ def work_attention(sizes: Sizes) -> Work:
     return Work(10 * pairs * sizes["D"] + 5 * pairs, 7 * sizes["N"] * sizes["D"], pairs)
 
 
-def kept(n: int) -> int:
+def remaining(n: int) -> int:
     """Return the number of keys that the mask leaves."""
     return 2 * n // 3
 
@@ -67,14 +67,14 @@ def ours_row(sizes: Sizes) -> tuple[Any, Any]:
     do = td.TensorSymbol("do", D)
     scores = td.IndexedSum(K[j, k] * q[k], (k, 0, D - 1)) / sympy.sqrt(D)
     weights = td.TensorComprehension(sympy.exp(scores), (j, N))
-    last = kept(N) - 1
+    last = remaining(N) - 1
     out = td.IndexedSum(weights[j] * V[j, k], (j, 0, last)) / td.IndexedSum(weights[j], (j, 0, last))
     return (q, K, V, do), td.vjp(td.TensorComprehension(out, (k, D)), (q, K, V), do)
 
 
 def attention_row(xp: Any, q: Any, K: Any, V: Any) -> Any:
     N, D = K.shape
-    scores = xp.where(xp.arange(N) < kept(N), K @ q / D**0.5, -xp.inf)
+    scores = xp.where(xp.arange(N) < remaining(N), K @ q / D**0.5, -xp.inf)
     if xp.__name__ == "torch":
         return xp.softmax(scores, 0) @ V
     import jax
@@ -84,17 +84,17 @@ def attention_row(xp: Any, q: Any, K: Any, V: Any) -> Any:
 
 def attention_row_sliced(xp: Any, q: Any, K: Any, V: Any) -> Any:
     N, D = K.shape
-    scores = K[: kept(N)] @ q / D**0.5
+    scores = K[: remaining(N)] @ q / D**0.5
     if xp.__name__ == "torch":
-        return xp.softmax(scores, 0) @ V[: kept(N)]
+        return xp.softmax(scores, 0) @ V[: remaining(N)]
     import jax
 
-    return jax.nn.softmax(scores) @ V[: kept(N)]
+    return jax.nn.softmax(scores) @ V[: remaining(N)]
 
 
 def hand_row(xp: Any, q: Array, K: Array, V: Array, do: Array) -> Arrays:
     N, D = K.shape
-    last, scale = kept(N), q.dtype.type(D**-0.5)
+    last, scale = remaining(N), q.dtype.type(D**-0.5)
     weights = softmax((K[:last] @ q * scale)[None])[0]
     by_weights = V[:last] @ do
     by_scores = weights * (by_weights - weights @ by_weights) * scale
@@ -106,7 +106,7 @@ def hand_row(xp: Any, q: Array, K: Array, V: Array, do: Array) -> Arrays:
 
 def work_row(sizes: Sizes) -> Work:
     N, D = sizes["N"], sizes["D"]
-    return Work(8 * kept(N) * D, 2 * kept(N) * D + 2 * N * D + 3 * D, kept(N))
+    return Work(8 * remaining(N) * D, 2 * remaining(N) * D + 2 * N * D + 3 * D, remaining(N))
 
 
 # y_ij = (x_ij - mean_i) / sqrt(variance_i + 1/1000) g_j + b_j.

@@ -233,20 +233,20 @@ def _with_shared_rows(simplified: _Simplified, shares_rows: bool) -> Program:
     Where several arrays store one value, each a part of its range, one array for all of it is better if it takes less
     work and no more memory.
     """
-    way = _assemble(simplified, shares_rows=shares_rows)
-    allowed = way
-    if shares_rows and way.of_rows and way.of_rows & {array.name for array in way.whole_arrays}:
+    assembly = _assemble(simplified, shares_rows=shares_rows)
+    allowed = assembly
+    if shares_rows and assembly.of_rows and assembly.of_rows & {array.name for array in assembly.whole_arrays}:
         least = _assemble(simplified)
-        ways = [way, least]
-        if _count_larger(way, least):
-            ways.append(_assemble(simplified, shares_rows=True, only_rows=True))
+        assemblies = [assembly, least]
+        if _count_larger(assembly, least):
+            assemblies.append(_assemble(simplified, shares_rows=True, only_rows=True))
         allowed = least
-        way = min(ways, key=lambda one: (_count_larger(one, allowed), nominal_work(one.program)))
-    if way.doubled:
-        other = _assemble(simplified, way.shares_rows, domains=way.doubled)
-        if _count_larger(other, allowed) <= _count_larger(way, allowed):
-            return min(way.program, other.program, key=nominal_work)
-    return way.program
+        assembly = min(assemblies, key=lambda one: (_count_larger(one, allowed), nominal_work(one.program)))
+    if assembly.doubled:
+        other = _assemble(simplified, assembly.shares_rows, domains=assembly.doubled)
+        if _count_larger(other, allowed) <= _count_larger(assembly, allowed):
+            return min(assembly.program, other.program, key=nominal_work)
+    return assembly.program
 
 
 def _count_larger(built: _BuiltProgram, least: _BuiltProgram) -> int:
@@ -482,11 +482,11 @@ def _lowered(simplified: _Simplified, lowering: Lowering) -> Program:
         if definition.name in simplified.results:
             outputs[definition.name] = array
         else:
-            lowering.kept.append(array)
+            lowering.stored_arrays.append(array)
     program = replace(
         program,
         outputs=tuple([outputs[name] for name in simplified.results]),
-        temporaries=tuple(lowering.kept),
+        temporaries=tuple(lowering.stored_arrays),
         kernels=tuple(lowering.kernels),
         sizes=tuple(lowering.sizes),
         notes=tuple(lowering.notes),

@@ -125,10 +125,10 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
     wanted = function(*arrays)
     sizes = dict(function._checker.known_sizes())
     key = _key(function, arrays, sizes)
-    kept = None if again else _read(key)
-    if kept is not None:
+    remaining = None if again else _read(key)
+    if remaining is not None:
         with contextlib.suppress(TensorDiffError):
-            return _noted(function, _chosen(function, kept), sizes, kept)
+            return _noted(function, _chosen(function, remaining), sizes, remaining)
     gains: dict[str, float] = {}
     best, taken, texts = function, list[Alternative](), {function.source}
     for alternative in _alternatives(function):

@@ -303,10 +303,10 @@ def _pruned(
     Time, length and direction are those of `scan`.
     """
     needed = needed_states([(state.variable, state.update) for state in states], [value for _, value in wanted])
-    kept = [state for state in states if state.variable in needed]
-    free = free_symbols_in([*(value for _, value in wanted), *(state.update for state in kept)])
+    remaining = [state for state in states if state.variable in needed]
+    free = free_symbols_in([*(value for _, value in wanted), *(state.update for state in remaining)])
     rows = [(variable, sequence) for variable, sequence in sequences if variable in free]
-    return Scan.results_of(wanted, kept, rows, scan.time, scan.length, scan.reverse)
+    return Scan.results_of(wanted, remaining, rows, scan.time, scan.length, scan.reverse)
 
 
 # ---------------------------------------------------------------------------- pullbacks

@@ -225,7 +225,7 @@ class _OptimalSearch:
         self.products: dict[int, int] = {}
         self.splits: dict[int, int] = {}
         for number, own in enumerate(inputs):
-            self.products[1 << number] = self.kept(sum(bits[label] for label in own), 1 << number)
+            self.products[1 << number] = self.remaining_labels(sum(bits[label] for label in own), 1 << number)
         self.levels: list[list[tuple[int, int, int, int]]] = [
             [],
             [(0, operand, product, 0) for operand, product in self.products.items()],
@@ -244,7 +244,7 @@ class _OptimalSearch:
         self.entries[labels] = found = self.lows[low] * self.highs[high]
         return found
 
-    def kept(self, labels: int, operands: int) -> int:
+    def remaining_labels(self, labels: int, operands: int) -> int:
         """Return the labels of the product of the operands ``operands``, whose labels are ``labels`` together: those
         that the output or another operand has, too. The product is summed over the others. Sets of labels and operands
         are the bits of an integer.
@@ -276,7 +276,7 @@ class _OptimalSearch:
         """
         entries, products = self.entries, self.products
         for work, one, labels, stored in self.levels[shorter]:
-            for added, other, more, kept in self.levels[longer]:
+            for added, other, more, remaining in self.levels[longer]:
                 total = work + added
                 if total > self.most:
                     break
@@ -290,11 +290,11 @@ class _OptimalSearch:
                 if total > limit:
                     continue
                 if operands not in products:
-                    products[operands] = self.kept(union, operands)
+                    products[operands] = self.remaining_labels(union, operands)
                 product = products[operands]
                 # of the two operands of the last step, the one without the lowest bit
                 part = other if one & operands & -operands else one
-                split = (total, stored + kept + (entries.get(product) or self.count(product)), part)
+                split = (total, stored + remaining + (entries.get(product) or self.count(product)), part)
                 if least is None or split < least:
                     found[operands] = split
 

@@ -254,9 +254,9 @@ class _Pairing(TermProducts):
             return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         uses = Counter(label for _, labels in operands for label in set(labels))
         uses.update(output)
-        kept = _summed_later(operands, uses, output)
-        output_labels, output = output, (*output, *kept)
-        uses.update(kept)
+        remaining = _summed_later(operands, uses, output)
+        output_labels, output = output, (*output, *remaining)
+        uses.update(remaining)
         operands = yield from in_turn(self.sum_private_labels(part, uses, extents) for part in operands)
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]

@@ -265,9 +265,12 @@ class TermProducts(SumParts):
         best order. ``output`` are the labels of the result.
         """
         zero, extents = self.graph.zero, product.extents
-        apart = self.products.work_in_order([*product.others, product.operand], output, extents)
+        separate_work = self.products.work_in_order([*product.others, product.operand], output, extents)
         first = self.products.work_in_order(product.others, product.axes, extents)
-        return first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents) <= apart
+        return (
+            first + self.products.work_in_order([(zero, product.axes), product.operand], output, extents)
+            <= separate_work
+        )
 
     def split_term(self, product: ProductWithSum, term: Node, opened: frozenset[Node]) -> Recursion[Evaluation]:
         """Return ``(number of operations, node)`` for the einsum ``product`` with ``term`` in place of its sum, split

@@ -79,8 +79,8 @@ class Step(NamedTuple):
     variables: list[int]
 
 
-def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint, ...]) -> Step | None:
-    """Make one step in solving ``rows`` for the variables ``kept``: eliminate one equation, congruence or floor
+def _solving_step(names: VariableNames, retained: list[int], rows: tuple[Constraint, ...]) -> Step | None:
+    """Make one step in solving ``rows`` for the variables ``retained``: eliminate one equation, congruence or floor
     quotient. Return it as a `Step`, whose substitution the caller applies to its rows; None if nothing is left to
     solve.
 
@@ -88,36 +88,38 @@ def _solving_step(names: VariableNames, kept: list[int], rows: tuple[Constraint,
 
     The caller has to apply the substitution to the rows; the variables are the remaining ones, new ones included.
     """
-    inner = partition(rows, kept)[1]
+    inner = partition(rows, retained)[1]
     for row in inner:
-        if row.kind == "mod" and not depends_only_indirectly(row.form, kept):  # form == modulus * t
-            t = names.fresh(_name_of_new_variable(names, kept, row.form))
-            return Step({}, _replace_row(rows, row, Constraint("eq", row.form - Affine({t: row.modulus}))), [*kept, t])
+        if row.kind == "mod" and not depends_only_indirectly(row.form, retained):  # form == modulus * t
+            t = names.fresh(_name_of_new_variable(names, retained, row.form))
+            return Step(
+                {}, _replace_row(rows, row, Constraint("eq", row.form - Affine({t: row.modulus}))), [*retained, t]
+            )
     for form in _forms_equal_to_zero(inner):
-        for v in kept:
+        for v in retained:
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 value = Affine({v: 1}) - form * c
-                return Step({v: value}, rows, [w for w in kept if w != v])
+                return Step({v: value}, rows, [w for w in retained if w != v])
     for row in () if linear(inner) else inner:
         tested = variables_in_indirect_indices(
             row.form
         )  # the row is tested for each of their values, so its floors may stay
         for floor in sorted(quotients_in(row.form), key=_digit_order, reverse=True):
-            if not floor.atoms().intersection(kept) <= tested:
-                t = names.fresh(_name_of_new_variable(names, kept, floor.form))
-                digits = _split_into_digits(names, kept, row.form, floor, t)
+            if not floor.atoms().intersection(retained) <= tested:
+                t = names.fresh(_name_of_new_variable(names, retained, floor.form))
+                digits = _split_into_digits(names, retained, row.form, floor, t)
                 if digits is not None:
                     mapping, definition, new = digits
                     rows = tuple(other for row in rows for other in _in_terms_of_quotient(row, floor, t))
-                    return Step(mapping, (*rows, *definition), [*(v for v in kept if v not in mapping), *new])
-                return Step({floor: Affine.variable(t)}, (*rows, *floor.definition()), [*kept, t])
+                    return Step(mapping, (*rows, *definition), [*(v for v in retained if v not in mapping), *new])
+                return Step({floor: Affine.variable(t)}, (*rows, *floor.definition()), [*retained, t])
     # An equation that multiplies an index by a symbol stays until an enclosing sum contributes a unit pivot.
-    equations = _linear_equations(inner, kept)
+    equations = _linear_equations(inner, retained)
     for row in equations:
-        divided = _divide_by_content(row, kept)
+        divided = _divide_by_content(row, retained)
         if divided is not None:
-            return Step({}, _replace_row(rows, row, *divided), kept)
-    return _smith_step(names, kept, rows, equations) if equations else None
+            return Step({}, _replace_row(rows, row, *divided), retained)
+    return _smith_step(names, retained, rows, equations) if equations else None
 
 
 def _digit_order(floor: FloorQuotient) -> int:
@@ -128,18 +130,18 @@ def _digit_order(floor: FloorQuotient) -> int:
 
 
 def _split_into_digits(
-    names: VariableNames, kept: Sequence[int], form: Affine, floor: FloorQuotient, t: int
+    names: VariableNames, retained: Sequence[int], form: Affine, floor: FloorQuotient, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Constraint, ...], list[int]] | None:
     """Eliminate ``floor``, a quotient ``floor(p/M)`` in ``form``, by writing ``p`` as ``M*t + j`` with a new variable
     j, so that ``floor`` is ``t``. Return ``(substitution, constraints, [t, j])``; None if ``form`` does not become
     simpler.
 
-    The substitution solves this equation for a variable in ``kept``. None if no variable can be solved for; and for a
-    number ``M`` unless the form contains ``p`` twice and both digits are visible in it then: a single ``floor(p/2)``
+    The substitution solves this equation for a variable in ``retained``. None if no variable can be solved for; and for
+    a number ``M`` unless the form contains ``p`` twice and both digits are visible in it then: a single ``floor(p/2)``
     leaves the range ``2*t .. 2*t + 1`` of ``p``.
     """
     divisor = Affine.of(floor.divisor)
-    for v in kept:
+    for v in retained:
         if abs(c := floor.form.coefficient(v)) == 1 and v not in floor.form.hidden() | divisor.atoms():
             j = names.fresh(names.names[v])
             rest = floor.form - Affine({v: c})
@@ -176,17 +178,17 @@ def _in_terms_of_quotient(row: Constraint, floor: FloorQuotient, t: int) -> tupl
     return (row,)
 
 
-def _linear_equations(rows: Sequence[Constraint], kept: Sequence[int]) -> list[Constraint]:
-    """Return those equations in ``rows`` that can be solved for variables in ``kept`` together: each is linear in these
-    variables, and no variable to be solved for occurs in the index of a tensor entry.
+def _linear_equations(rows: Sequence[Constraint], retained: Sequence[int]) -> list[Constraint]:
+    """Return those equations in ``rows`` that can be solved for variables in ``retained`` together: each is linear in
+    these variables, and no variable to be solved for occurs in the index of a tensor entry.
     """
     result: list[Constraint] = []
     unknowns: frozenset[Variable] = frozenset()
     selecting: frozenset[Variable] = frozenset()
     for row in rows:
         more = frozenset() if linear((row,)) else variables_in_indirect_indices(row.form)
-        own = frozenset(v for v in row.form.variables() if v in kept)
-        is_linear = row.kind == "eq" and own and row.form.hidden().intersection(kept) <= more
+        own = frozenset(v for v in row.form.variables() if v in retained)
+        is_linear = row.kind == "eq" and own and row.form.hidden().intersection(retained) <= more
         if is_linear and (unknowns | own).isdisjoint(selecting | more):
             result.append(row)
             unknowns, selecting = unknowns | own, selecting | more
@@ -208,18 +210,19 @@ def _replace_row(rows: tuple[Constraint, ...], old: Constraint, *new: Constraint
     return tuple(r for row in rows for r in (new if row is old else (row,)))
 
 
-def _name_of_new_variable(names: VariableNames, kept: Sequence[int], form: Affine) -> str:
-    """Return a name for a new variable: the name of the first variable in ``form`` that is also in ``kept``, or "z" if
-    there is none.
+def _name_of_new_variable(names: VariableNames, retained: Sequence[int], form: Affine) -> str:
+    """Return a name for a new variable: the name of the first variable in ``form`` that is also in ``retained``, or "z"
+    if there is none.
     """
-    return next((names.names[v] for v in sorted(form.atoms()) if v in kept), "z")
+    return next((names.names[v] for v in sorted(form.atoms()) if v in retained), "z")
 
 
-def _divide_by_content(row: Constraint, kept: Sequence[int]) -> tuple[Constraint, Constraint] | None:
+def _divide_by_content(row: Constraint, retained: Sequence[int]) -> tuple[Constraint, Constraint] | None:
     """Split the equation ``row`` into a congruence and a smaller equation, if a number divides all coefficients of the
-    unknowns ``kept``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number does.
+    unknowns ``retained``: ``2*a + rest == 0`` gives ``rest mod 2 == 0`` and ``a + rest/2 == 0``. None if no number
+    does.
     """
-    inner = {v: c for v, c in row.form.terms if v in kept}
+    inner = {v: c for v, c in row.form.terms if v in retained}
     divisor = gcd(*inner.values())
     if divisor == 1:
         return None
@@ -238,13 +241,13 @@ def _exact_quotient(form: Affine, divisor: int) -> Affine:
 
 
 def _smith_step(
-    names: VariableNames, kept: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
+    names: VariableNames, retained: list[int], rows: tuple[Constraint, ...], equations: Sequence[Constraint]
 ) -> Step:
-    """Solve ``equations`` for the variables ``kept``, all at once, by the Smith normal form of their matrix. Return a
-    `Step`: its rows contain the conditions for a solution, its variables the new ones, made by ``names``, for the free
-    choices.
+    """Solve ``equations`` for the variables ``retained``, all at once, by the Smith normal form of their matrix. Return
+    a `Step`: its rows contain the conditions for a solution, its variables the new ones, made by ``names``, for the
+    free choices.
     """
-    unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
+    unknowns = [v for v in retained if any(row.form.coefficient(v) for row in equations)]
     matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
     right = [Affine({v: c for v, c in row.form.terms if v in unknowns}) - row.form for row in equations]
     solution = smith.solve(matrix, len(unknowns))
@@ -266,7 +269,7 @@ def _smith_step(
     conditions = [Constraint("mod", times_right_sides(row), modulus) for row, modulus in solution.congruences]
     conditions += [Constraint("eq", times_right_sides(row)) for row in solution.equations]
     rest = tuple(row for row in rows if row not in equations) + tuple(conditions)
-    others = [v for v in kept if v not in unknowns]
+    others = [v for v in retained if v not in unknowns]
     return Step(dict(zip(unknowns, values, strict=True)), rest, [*others, *new])
 
 

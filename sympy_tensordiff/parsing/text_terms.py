@@ -223,13 +223,13 @@ def contraction_piece(operands: Sequence[Factor], output: str) -> Piece:
     if not rest:
         return relabelled_piece(left[0], left[1], output)
     while rest:
-        kept = [
+        remaining = [
             _remaining_letters(left[1] + other[1], rest[:place] + rest[place + 1 :], output)
             for place, other in enumerate(rest)
         ]
-        place = min(range(len(rest)), key=lambda place: len(kept[place]))
+        place = min(range(len(rest)), key=lambda place: len(remaining[place]))
         right = rest.pop(place)
-        letters = kept[place] if rest else output
+        letters = remaining[place] if rest else output
         left = _binary_product(left, right, letters), letters, None
     return left[0]
 

@@ -321,8 +321,8 @@ class ThesisWriter(Rewriting):
         """Return the text of the logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, function_operands)
         letters = text.axis_letters(tensor.rank)
-        kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
-        return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, kept))
+        remaining = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
+        return text.call_piece("log", text.relabelled_piece(text.call_piece("exp", tensor), letters, remaining))
 
     def visit_indexed(self, expr: Any, function_operands: FunctionOperands) -> Recursion[Any]:
         """Return the text of a comprehension without axes, or of its entry, which is the text of the scalar in it.

@@ -146,8 +146,8 @@ class _Tighten:
             value = graph.select(rest, node.args[1], otherwise)
             for side in (form, -form):
                 if is_implied(Constraint("ge", side), facts):
-                    apart = graph.guard((Constraint("ge", side - 1),), value)
-                    return graph.add((apart, graph.guard((Constraint("eq", form),), otherwise)))
+                    positive_case = graph.guard((Constraint("ge", side - 1),), value)
+                    return graph.add((positive_case, graph.guard((Constraint("eq", form),), otherwise)))
         return None
 
     def decided(self, node: Node, facts: Rows) -> Node:
@@ -271,9 +271,9 @@ class _Tighten:
         An empty sum is 0 already. Constraints stay without which data in the others would be read outside of their
         tensor.
         """
-        kept = list(rows)
+        remaining = list(rows)
         for row in rows:
-            others = [other for other in kept if other is not row]
+            others = [other for other in remaining if other is not row]
             known = (*facts, *others)
             without_data = (*facts, *partition_data(others)[0])
             inside = self.graph.inside_data(other.form for other in others)
@@ -281,8 +281,8 @@ class _Tighten:
                 not is_implied(need, without_data) and is_implied(need, (*without_data, row)) for need in inside
             )
             if row.kind == "ge" and not needed and (yield self.choices.is_redundant(row, body, known)):
-                kept = others
-        return tuple(kept)
+                remaining = others
+        return tuple(remaining)
 
     def sum(self, node: Node, facts: Rows) -> Recursion[Node]:
         """Return the sum `node` with a tightened body and bounds. An index that can have only one value is replaced by
@@ -497,11 +497,11 @@ def without_unused_indices(
     equal values is that value, if there is a value: over an empty range that is infinite. All values count where the
     greatest ones share a derivative: as often each, or the index stays.
     """
-    kept = tuple(limits)
+    remaining = tuple(limits)
     own = [limit.variable for limit in limits]
     for limit in reversed(limits):
-        place = kept.index(limit)
-        before, behind = kept[:place], kept[place + 1 :]
+        place = remaining.index(limit)
+        before, behind = remaining[:place], remaining[place + 1 :]
         if limit.variable in body.free or any(limit.variable in row.form.atoms() for row in bound_rows(behind)):
             continue
         known = (*facts, *bound_rows(before))
@@ -515,5 +515,5 @@ def without_unused_indices(
             body = graph.pow(body, graph.index(count))
         elif not filled or count is None or not count.atoms().isdisjoint(own):
             continue
-        kept = (*before, *behind)
-    return kept, body
+        remaining = (*before, *behind)
+    return remaining, body

@@ -217,7 +217,7 @@ class Parts:
             if node in crowded:
                 continue
             own = node.free | self._free
-            known = {frozenset(condition for condition in way if condition.free <= own) for way in ways}
+            known = {frozenset(condition for condition in alternative if condition.free <= own) for alternative in ways}
             if (common := frozenset.intersection(*known)) in known:
                 found[node] = common
         return found

@@ -53,36 +53,36 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Constraint]
     solution = solve_equations(graph, variables, rows)
     if solution is None:
         return graph.zero
-    kept, mapping, rows = solution
+    remaining, mapping, rows = solution
     body = graph.substitute(body, mapping)
     if body.op == "guard":
-        return summation(graph, kept, rows, body)
-    clamped = None if linear(rows) else split_first_clamp(graph.names, frozenset(kept), rows)
+        return summation(graph, remaining, rows, body)
+    clamped = None if linear(rows) else split_first_clamp(graph.names, frozenset(remaining), rows)
     if clamped is not None:
-        return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
-    cases = cases_of_nested_inequality(graph, frozenset(kept), body)
+        return graph.add([summation(graph, remaining, case, graph.substitute(body, new)) for case, new in clamped])
+    cases = cases_of_nested_inequality(graph, frozenset(remaining), body)
     if cases is not None:
-        return graph.add([summation(graph, kept, rows, case) for case in cases])
-    return _solved_sum(graph, kept, rows, body)
+        return graph.add([summation(graph, remaining, rows, case) for case in cases])
+    return _solved_sum(graph, remaining, rows, body)
 
 
-def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
-    """Return the sum of `body` over the variables `kept`, in the range given by the constraints `rows`, from which
+def _solved_sum(graph: Graph, remaining: list[int], rows: tuple[Constraint, ...], body: Node) -> Node:
+    """Return the sum of `body` over the variables `remaining`, in the range given by the constraints `rows`, from which
     equations have already been eliminated. Constraints that cannot be loop bounds become guards.
 
-    Constraints without the variables `kept` are a guard around it, the others its ranges.
+    Constraints without the variables `remaining` are a guard around it, the others its ranges.
     """
-    outer, inner = partition(rows, kept)
-    tests = _tests(graph, inner, kept) if graph.integers else []
+    outer, inner = partition(rows, remaining)
+    tests = _tests(graph, inner, remaining) if graph.integers else []
     if tests:
         # What selects data that are tested alone runs over the shape of the data.
-        inner = (*(row for row in inner if row not in tests), *_shapes_of_tested(graph, inner, tests, kept))
+        inner = (*(row for row in inner if row not in tests), *_shapes_of_tested(graph, inner, tests, remaining))
         body = graph.guard(tests, body)
     factor, body = graph.split_coefficient(body)
-    if body.op == "sum" and not body.free.isdisjoint(kept):
+    if body.op == "sum" and not body.free.isdisjoint(remaining):
         more, more_rows, body = graph.open(body)
-        kept, inner = [*kept, *more], (*inner, *more_rows)
-    return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
+        remaining, inner = [*remaining, *more], (*inner, *more_rows)
+    return graph.scale(factor, graph.guard(outer, graph.sum(remaining, inner, body) if remaining else body))
 
 
 def _tests(graph: Graph, rows: Sequence[Constraint], variables: Sequence[int]) -> list[Constraint]:
@@ -103,8 +103,8 @@ def _bounded_by(row: Constraint, variables: Sequence[int]) -> list[tuple[int, in
     """Return ``(variable, sign)`` for each of `variables` that the inequality `row` bounds: the sign is 1 for a lower
     bound, -1 for an upper one.
     """
-    held = row.form.atoms().intersection(variables) - variables_in_indirect_indices(row.form)
-    return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(held)]
+    present = row.form.atoms().intersection(variables) - variables_in_indirect_indices(row.form)
+    return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(present)]
 
 
 def _is_bounded(variable: int, sign: int, rows: Sequence[Constraint]) -> bool:
@@ -246,10 +246,10 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[Sequence[Node],
         return (), ()
     guards = [node for node in reachable(body) if node.op == "guard"]
     rows = dict.fromkeys(row for node in guards for row in node.data)
-    apart = (
+    separate = (
         row for row in rows if variables_in_indirect_indices(row.form).isdisjoint(variables)
     )  # data is tested in any case
-    return guards, partition(apart, variables)[1]
+    return guards, partition(separate, variables)[1]
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Constraint, bool]) -> Node:

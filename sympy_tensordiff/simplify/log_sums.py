@@ -90,14 +90,16 @@ def _accurate_sum(graph: Graph, one: _Term, other: _Term) -> Node | None:
     if not has_fewer_terms(d, u):
         return None
     softmax, labels = _softmax(graph, other.log_sum), tuple(range(len(v.shape)))
-    kept = tuple([label for label in labels if label not in other.log_sum.data])
+    remaining = tuple([label for label in labels if label not in other.log_sum.data])
     sizes: dict[Hashable, Affine] = dict(enumerate(v.shape))
-    share = graph.ein(1, [(softmax, labels), (graph.call(expm1, (graph.broadcast(d, v.shape),)), labels)], kept, sizes)
-    apart = graph.add((one.log_sum, graph.neg(other.log_sum)))
-    logarithm = graph.select(is_log1p_better(graph, share), graph.call(log1p, (share,)), apart)
+    share = graph.ein(
+        1, [(softmax, labels), (graph.call(expm1, (graph.broadcast(d, v.shape),)), labels)], remaining, sizes
+    )
+    difference = graph.add((one.log_sum, graph.neg(other.log_sum)))
+    logarithm = graph.select(is_log1p_better(graph, share), graph.call(log1p, (share,)), difference)
     if one.core.op == "lse":
         return graph.scale(one.number, logarithm)
-    step = graph.add((d, graph.ein(-1, [(logarithm, kept)], labels, sizes)))
+    step = graph.add((d, graph.ein(-1, [(logarithm, remaining)], labels, sizes)))
     is_small = graph.compare("lt", graph.call(sympy.Abs, (step,)), graph.one)
     close = graph.ein(1, [(softmax, labels), (graph.call(expm1, (step,)), labels)], labels)
     return graph.scale(one.number, graph.select(is_small, close, graph.add((one.core, graph.neg(other.core)))))
@@ -107,6 +109,6 @@ def _softmax(graph: Graph, log_sum: Node) -> Node:
     """Return ``exp(v - logsumexp(v))`` for ``logsumexp(v)``."""
     (v,) = log_sum.args
     labels = tuple(range(len(v.shape)))
-    kept = tuple([label for label in labels if label not in log_sum.data])
-    spread = graph.ein(-1, [(log_sum, kept)], labels, dict(enumerate(v.shape)))
+    remaining = tuple([label for label in labels if label not in log_sum.data])
+    spread = graph.ein(-1, [(log_sum, remaining)], labels, dict(enumerate(v.shape)))
     return graph.call(sympy.exp, (graph.add((v, spread)),))

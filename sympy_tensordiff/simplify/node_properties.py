@@ -294,11 +294,11 @@ def cases_of(graph: Graph, value: Node) -> list[tuple[Rows, Node]]:
             continue
         if choice.op == "guard":
             inside, outside = [choice.data], list(complement(choice.data))
-            held, elsewhere = choice.args[0], graph.zero
+            case_value, elsewhere = choice.args[0], graph.zero
         else:
             inside, outside = _unequal(unequal_forms(choice.args[0]))
-            held, elsewhere = choice.args[1:]
-        parts = [((*rows, *piece), replace(graph, case, {choice: held})) for piece in inside]
+            case_value, elsewhere = choice.args[1:]
+        parts = [((*rows, *piece), replace(graph, case, {choice: case_value})) for piece in inside]
         parts += [((*rows, *piece), replace(graph, case, {choice: elsewhere})) for piece in outside]
         waiting += [part for part in reversed(parts) if not is_empty(part[0])]
         if len(found) + len(waiting) > MOST_CASES:

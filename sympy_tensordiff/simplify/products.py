@@ -187,9 +187,9 @@ def _axes_in(
         return None
     if len(summed) != len(axes) or len(labels) != len(exponential.shape) or not set(rest) <= set(labels):
         return None
-    kept, over = [axis for axis in range(len(labels)) if axis not in axes], tuple(axes)
+    remaining, over = [axis for axis in range(len(labels)) if axis not in axes], tuple(axes)
     for order in permutations(summed) if len(summed) <= _MOST_ORDERED else ():
-        under = dict(zip((*kept, *over), (*rest, *order), strict=True))
+        under = dict(zip((*remaining, *over), (*rest, *order), strict=True))
         if _in_order(graph, exponential, [under[axis] for axis in range(len(labels))], labels) is other:
             return tuple(axis for axis, label in enumerate(labels) if label in summed)
     return None
@@ -243,9 +243,9 @@ def _normalised(graph: Graph, product: ContractionParts) -> list[Operand] | None
     for n, (node, labels) in enumerate(product.parts):
         axes = normalised_axes(graph, node)
         if axes and len(set(labels)) == len(labels) and all(_occurrences(product, labels[axis]) == 1 for axis in axes):
-            kept = [axis for axis in range(len(labels)) if axis not in axes]
-            ones = graph.filled(1, [node.shape[axis] for axis in kept])
-            return [*_without(product.parts, n), (ones, tuple(labels[axis] for axis in kept))]
+            remaining = [axis for axis in range(len(labels)) if axis not in axes]
+            ones = graph.filled(1, [node.shape[axis] for axis in remaining])
+            return [*_without(product.parts, n), (ones, tuple(labels[axis] for axis in remaining))]
     return None
 
 

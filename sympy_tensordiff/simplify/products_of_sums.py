@@ -253,8 +253,8 @@ class ProductsOfSums:
         if body.op == "sum":
             more, more_rows, body = self.graph.open(body)
             variables, rows = [*variables, *more], [*rows, *more_rows]
-        elif body.op == "add" and len(body.args) <= MAX_TERMS_SUMMED and (apart := self.vanishing(limits, body, facts)):
-            return self.graph.scale(coefficient, apart)
+        elif body.op == "add" and len(body.args) <= MAX_TERMS_SUMMED and (split := self.vanishing(limits, body, facts)):
+            return self.graph.scale(coefficient, split)
         return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
 
     def vanishing(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
@@ -264,9 +264,9 @@ class ProductsOfSums:
         `facts` are known constraints.
         """
         for n in sorted({0, len(limits) - 1}):
-            apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
-            if apart is not None:
-                return self.product(limits[:n], self.graph.factors(apart), facts) if n else apart
+            split = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
+            if split is not None:
+                return self.product(limits[:n], self.graph.factors(split), facts) if n else split
         return None
 
     def by_terms(self, limits: Limits, body: Node, facts: Rows) -> Node | None:
@@ -285,10 +285,10 @@ class ProductsOfSums:
                 return None
             numbers.append(graph.index(count))
         bound = [self.product(limits, graph.factors(term), facts) for term in body.args if term not in free]
-        apart = graph.add([*bound, *(graph.mul([*numbers, term]) for term in free)])
-        if apart.op == "add" and any(self.opened(term) is not term for term in free):
-            apart = graph.add([*bound, *(graph.mul([*numbers, self.opened(term)]) for term in free)])
-        return apart if apart.op != "add" else None
+        split = graph.add([*bound, *(graph.mul([*numbers, term]) for term in free)])
+        if split.op == "add" and any(self.opened(term) is not term for term in free):
+            split = graph.add([*bound, *(graph.mul([*numbers, self.opened(term)]) for term in free)])
+        return split if split.op != "add" else None
 
     def opened(self, term: Node) -> Node:
         """Return `term`, a number times an entry of a comprehension, with the formula of the entry in its place:

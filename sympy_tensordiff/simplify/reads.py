@@ -100,8 +100,8 @@ class WrittenReads:
         alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
         if not alike or self.tries <= 0:
             return False
-        held = tuple(v for v in read.variables if v in read.form.atoms())
-        forms = instance(graph, graph.index(read.form), held, graph.index(row.form))
+        used = tuple(v for v in read.variables if v in read.form.atoms())
+        forms = instance(graph, graph.index(read.form), used, graph.index(row.form))
         return forms is not None and any(
             all(is_implied(other.substitute(found), facts) for other in read.rows)
             and all(graph.substitute(test, found) in conditions for test in read.conditions)

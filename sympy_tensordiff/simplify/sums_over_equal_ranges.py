@@ -139,9 +139,9 @@ def _shortened(graph: Graph, addition: Node) -> Node:
     """
     for term in addition.args if addition.op == "add" else ():
         found = _summed(graph, term)
-        apart = _by_terms(graph, found) if found else None
-        if apart:
-            new = graph.add([*(other for other in addition.args if other is not term), *apart])
+        split = _by_terms(graph, found) if found else None
+        if split:
+            new = graph.add([*(other for other in addition.args if other is not term), *split])
             if new.op != "add" or len(new.args) < len(addition.args):
                 return _shortened(graph, new)
     return addition

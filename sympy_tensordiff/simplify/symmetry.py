@@ -284,9 +284,9 @@ def with_outer_factors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
         sizes: dict[Label, Affine] = dict(enumerate(extents))
         factors: list[Operand] = []
         for operands in groups:
-            kept = tuple(label for label in output if any(label in labels for _, labels in operands))
-            operands = in_order(operands, kept, known)
-            factors.append((graph.ein(1, operands, kept, sizes), kept) if len(operands) > 1 else operands[0])
+            remaining = tuple(label for label in output if any(label in labels for _, labels in operands))
+            operands = in_order(operands, remaining, known)
+            factors.append((graph.ein(1, operands, remaining, sizes), remaining) if len(operands) > 1 else operands[0])
         return graph.ein(coefficient, factors, output, sizes)
 
     return rewritten(graph, roots, nodes, rewriting, counted(nodes, roots))

@@ -298,8 +298,8 @@ class Perturbation(Rewriting):
         used = [limit for limit in outer_ranges if limit[0] in symbols or (in_steps and limit[0] == self.scan.time)]
         limits, offsets, extents = [], [], []
         for n, (index, low, high) in enumerate(used):
-            kept = {limit[0] for limit in used[:n]}
-            ends = [_outermost(end, outer_ranges, kept, is_low) for end, is_low in ((low, True), (high, False))]
+            remaining = {limit[0] for limit in used[:n]}
+            ends = [_outermost(end, outer_ranges, remaining, is_low) for end, is_low in ((low, True), (high, False))]
             limits.append(IndexRange(index, *ends))
             first, last = (
                 _outermost(end, outer_ranges, set(), is_low) for end, is_low in zip(ends, (True, False), strict=True)
@@ -345,13 +345,13 @@ def _count(reduction: Any) -> Any:
     return total
 
 
-def _outermost(end: Any, outer_ranges: Sequence[IndexRange], kept: set[Any], is_low: bool) -> Any:
+def _outermost(end: Any, outer_ranges: Sequence[IndexRange], remaining: set[Any], is_low: bool) -> Any:
     """Return the smallest (`is_low`) or largest value of `end`, an affine form, when the indices in ``outer_ranges``
-    vary in their ranges. The indices in `kept` are not varied: they remain in the result.
+    vary in their ranges. The indices in `remaining` are not varied: they remain in the result.
     """
     end = sympy.sympify(end)
     for index, low, high in reversed(outer_ranges):
-        if index in end.free_symbols and index not in kept:
+        if index in end.free_symbols and index not in remaining:
             slope = end.coeff(index)
             if not slope.is_Integer or (end - slope * index).has(index):
                 raise UnsupportedError(f"error_bound: the range that ends at {end} is not affine in {index}")
@@ -404,10 +404,12 @@ class Restriction(Rewriting):
         gone = [*(variable for variable, _ in rows), *(one for one in self.unknowns if one in expr.free_symbols)]
         zero = {one: FilledTensor(0, shape_of(one)) if shape_of(one) else sympy.S.Zero for one in gone}
         value, *updates = [step.xreplace(zero) for step in expr.steps]
-        kept = [pair for pair in expr.sequences if pair not in rows]
-        outer = yield self.all([*(state.initial for state in expr.states), *(one for _, one in kept)], outer_ranges)
+        remaining = [pair for pair in expr.sequences if pair not in rows]
+        outer = yield self.all(
+            [*(state.initial for state in expr.states), *(one for _, one in remaining)], outer_ranges
+        )
         states = [State(s.variable, initial, new) for s, initial, new in zip(expr.states, outer, updates, strict=False)]
-        sequences = zip((variable for variable, _ in kept), outer[len(states) :], strict=True)
+        sequences = zip((variable for variable, _ in remaining), outer[len(states) :], strict=True)
         return Scan(expr.kind, value, states, [*sequences], expr.time, expr.length, expr.reverse)
 
     rules: ClassVar[Rules] = {TensorEntry: entry, Scan: recurrence}

@@ -101,12 +101,12 @@ def test_what_is_assumed_is_told(run):
 
 
 def test_long_work_is_told_on_a_terminal(monkeypatch):
-    told = io.StringIO()
-    told.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", told)
+    printed = io.StringIO()
+    printed.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", printed)
     with command_line.progress_notice(0.01):
         time.sleep(0.2)
-    assert told.getvalue() == "still working; Ctrl-C stops it\n"
+    assert printed.getvalue() == "still working; Ctrl-C stops it\n"
     with command_line.progress_notice():
         pass
 

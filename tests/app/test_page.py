@@ -83,12 +83,12 @@ def asked(server, changes=None, **headers):
 # ---------------------------------------------------------------------------- answers
 
 
-def told(**changes):
+def message(**changes):
     return answers.answer(Request(**{**SINE, **changes}))
 
 
 def test_formulas() -> None:
-    found = told(source="declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x")
+    found = message(source="declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x")
     assert found["derivative"]["matrix"] == {"text": "(A + A.T) @ x"}
     assert found["derivative"]["einsum"] == {"text": "x *(j,ij->i) (A + (ji->ij) A)"}
     index = "TensorComprehension(IndexedSum((A[i, j] + A[j, i])*x[j], (j, 0, n - 1)), (i, n))"
@@ -99,35 +99,35 @@ def test_formulas() -> None:
 
 
 def test_once_more() -> None:
-    assert told(order=2)["derivative"]["einsum"]["text"].count("sin") == 1
-    assert told(order=2)["wrt"] == ["x", "x"]
+    assert message(order=2)["derivative"]["einsum"]["text"].count("sin") == 1
+    assert message(order=2)["wrt"] == ["x", "x"]
 
 
 def test_matrix_formulas() -> None:
-    found = told(language="matrix", source="norm2(A*x - y)^2 derivative wrt x")
+    found = message(language="matrix", source="norm2(A*x - y)^2 derivative wrt x")
     assert (found["derivative"]["matrix"], found["wrt"]) == ({"text": "2*A.T @ (A @ x - y)"}, ["x"])
     assert found["assumed"] == ["A is a matrix", "x is a vector", "y is a vector"]
-    assert told(language="matrix", source="x'*A*x")["wrt"] == ["x"]
-    assert told(language="matrix", source="exp(x)")["place"]["column"] == 5
-    assert "does not say what to differentiate" in told(language="matrix", source="2")["error"]
+    assert message(language="matrix", source="x'*A*x")["wrt"] == ["x"]
+    assert message(language="matrix", source="exp(x)")["place"]["column"] == 5
+    assert "does not say what to differentiate" in message(language="matrix", source="2")["error"]
 
 
 def test_what_to_differentiate_with_respect_to() -> None:
     question = {"language": "matrix", "source": "norm2(A*x - y)^2"}
-    assert told(**question)["wrt"] == ["x"]  # the likeliest name
-    assert told(**question, wrt=["x"])["derivative"]["matrix"] == {"text": "2*A.T @ (A @ x - y)"}
-    assert told(**question, wrt=["x"], order=2)["derivative"]["matrix"] == {"text": "2*A.T @ A"}
-    assert told(**question, wrt=["x", "y"], order=2)["derivative"]["matrix"] == {"text": "-2*A.T"}
-    assert told(**question, wrt=["x", "y"], order=1)["wrt"] == ["x"]
-    assert told(**question, wrt=["gone"])["wrt"] == ["x"]
-    assert told(wrt=["gone"])["wrt"] == ["x"]
+    assert message(**question)["wrt"] == ["x"]  # the likeliest name
+    assert message(**question, wrt=["x"])["derivative"]["matrix"] == {"text": "2*A.T @ (A @ x - y)"}
+    assert message(**question, wrt=["x"], order=2)["derivative"]["matrix"] == {"text": "2*A.T @ A"}
+    assert message(**question, wrt=["x", "y"], order=2)["derivative"]["matrix"] == {"text": "-2*A.T"}
+    assert message(**question, wrt=["x", "y"], order=1)["wrt"] == ["x"]
+    assert message(**question, wrt=["gone"])["wrt"] == ["x"]
+    assert message(wrt=["gone"])["wrt"] == ["x"]
     gather = {"language": "index", "source": "declare int w[m], x[n] s = sum(x[w[i]]**2, i) derivative wrt x"}
-    assert told(**gather)["variables"] == ["x"]
+    assert message(**gather)["variables"] == ["x"]
 
 
 def test_brackets_are_explained() -> None:
     outer = "declare x[n], y[m] f[i, j] = x[i]*y[j] derivative wrt x"
-    found = told(language="index", source="declare x[n] s = sum(x[i]**3, i) derivative wrt x")
+    found = message(language="index", source="declare x[n] s = sum(x[i]**3, i) derivative wrt x")
     assert found["derivative"]["latex"]["text"].endswith(r"\right]_{p < n}")
     assert found["reading"] == "[…] with p < n below is the vector of the entries in the brackets, for p = 0, …, n - 1."
     assert "i < n, j < m below is the matrix" in answers.bracket_note(td.parse(outer).expression)
@@ -146,26 +146,26 @@ def test_formulas_are_typeset() -> None:
 
 def test_a_long_derivative_has_parts() -> None:
     source = "declare Q[n, d], K[m, d], V[m, v], Y[n, v] norm2(softmax(Q @ K.T, axis=1) @ V - Y)**2"
-    found = told(language="any", source=source, wrt=["Q"])["derivative"]
+    found = message(language="any", source=source, wrt=["Q"])["derivative"]
     assert found["latex"]["text"].count("softmax") == 5 and found["other"]["text"].count("softmax") == 1
     longer = source.replace("Q @ K.T", "Q @ K.T/sqrt(d) + 1/(1 + exp(-Q @ K.T))")
-    found = told(language="any", source=longer, wrt=["Q"])["derivative"]
+    found = message(language="any", source=longer, wrt=["Q"])["derivative"]
     assert r"\text{where}" in found["latex"]["text"] and r"\text{where}" not in found["other"]["text"]
-    assert "other" not in told()["derivative"]
+    assert "other" not in message()["derivative"]
 
 
 def test_a_variable_is_chosen_in_every_language() -> None:
     for source in ("declare A[n, m], x[m] s = sum(A[i, j]*x[j], i, j)", "declare A 2 x 1 expression A *(ij,j->i) x"):
-        assert told(language="any", source=source)["wrt"] == ["x"]
+        assert message(language="any", source=source)["wrt"] == ["x"]
 
 
 def test_numbers() -> None:
     question = {"language": "matrix", "source": "x'*A*x", "wrt": ["x"], "want": "numbers"}
-    text = told(**question, sizes={"n": 3, "unknown": 7})["numbers"]["text"]
+    text = message(**question, sizes={"n": 3, "unknown": 7})["numbers"]["text"]
     names = [line for line in text.splitlines() if line.endswith("=")]
     assert names == ["x =", "A =", "value =", "derivative ="] and text.count("\n") == 9
-    assert "[]" in told(**question, sizes={"n": 0})["numbers"]["text"]
-    assert "random values are drawn for at most" in told(
+    assert "[]" in message(**question, sizes={"n": 0})["numbers"]["text"]
+    assert "random values are drawn for at most" in message(
         language="index", source="declare x[n, n, n] s = sum(x[i, j, k], i, j, k) derivative wrt x", want="numbers",
         sizes={"n": 1000},
     )["numbers"]["error"]  # fmt: skip
@@ -176,23 +176,23 @@ def test_numbers() -> None:
 def test_examples(example) -> None:
     question = {"language": example["language"], "source": example["source"]}
     for order in (1, 2):
-        found = told(**question, order=order)
+        found = message(**question, order=order)
         assert "error" not in found, found
         assert "text" in found["derivative"]["latex"] and "text" in found["derivative"]["index"]
-    assert told(**{**question, "language": "any"}, order=2) == found
-    assert "def run(" in told(**question, want="numba")["code"]["text"]
-    assert "largest relative error" in told(**question, want="check")["check"]["text"]
-    assert "derivative =" in told(**question, want="numbers")["numbers"]["text"]
-    assert told(**question, want="convex")["convex"].keys() <= {"text", "error", "proof"}
+    assert message(**{**question, "language": "any"}, order=2) == found
+    assert "def run(" in message(**question, want="numba")["code"]["text"]
+    assert "largest relative error" in message(**question, want="check")["check"]["text"]
+    assert "derivative =" in message(**question, want="numbers")["numbers"]["text"]
+    assert message(**question, want="convex")["convex"].keys() <= {"text", "error", "proof"}
 
 
 def test_convexity_over_domains() -> None:
     question = {"language": "index", "source": "declare x[n] f = sum(x[i]**3, i) derivative wrt x", "want": "convex"}
-    assert told(**question)["convex"]["text"].startswith("not certified convex: no sign of 6*x[i]")
-    assert told(**question, domains={"x": "nonnegative", "gone": "?"})["convex"]["text"].startswith("convex in x, ")
-    assert r"\geq 0" in told(**question, domains={"x": "positive"})["convex"]["proof"]["text"]
-    assert told(**question, domains={"x": "-2 : 0"})["convex"]["text"].startswith("concave in x, ")
-    assert "write positive, nonnegative" in told(**question, domains={"x": "here"})["convex"]["error"]
+    assert message(**question)["convex"]["text"].startswith("not certified convex: no sign of 6*x[i]")
+    assert message(**question, domains={"x": "nonnegative", "gone": "?"})["convex"]["text"].startswith("convex in x, ")
+    assert r"\geq 0" in message(**question, domains={"x": "positive"})["convex"]["proof"]["text"]
+    assert message(**question, domains={"x": "-2 : 0"})["convex"]["text"].startswith("concave in x, ")
+    assert "write positive, nonnegative" in message(**question, domains={"x": "here"})["convex"]["error"]
 
 
 @pytest.mark.parametrize(
@@ -207,25 +207,25 @@ def test_convexity_over_domains() -> None:
     ],
 )
 def test_the_likeliest_variable(source: str, name: str) -> None:
-    assert told(language="any", source=source)["wrt"] == [name]
+    assert message(language="any", source=source)["wrt"] == [name]
 
 
 def test_graph_and_code() -> None:
-    assert "double" in told(want="c")["code"]["text"]
-    assert told(want="graph")["graph"]["text"].count("<svg") == 1
-    assert "td.jacobian(expression, x)" in told(want="python")["code"]["text"]
-    assert "cuda.grid" in told(want="cuda")["code"]["text"] and "np.cos" in told(want="numpy")["code"]["text"]
+    assert "double" in message(want="c")["code"]["text"]
+    assert message(want="graph")["graph"]["text"].count("<svg") == 1
+    assert "td.jacobian(expression, x)" in message(want="python")["code"]["text"]
+    assert "cuda.grid" in message(want="cuda")["code"]["text"] and "np.cos" in message(want="numpy")["code"]["text"]
 
 
 def test_wrong_inputs_are_told_with_their_places() -> None:
-    found = told(language="index", source="declare x[n]\nf[i] = x[i] + z[i] derivative wrt x")
+    found = message(language="index", source="declare x[n]\nf[i] = x[i] + z[i] derivative wrt x")
     assert (found["place"]["line"], found["place"]["column"]) == (2, 15)
     assert found["place"]["text"].endswith("\n              ^")
-    assert "not declared" in told(source="declare x 1 expression y derivative wrt x")["error"]
+    assert "not declared" in message(source="declare x 1 expression y derivative wrt x")["error"]
 
 
 def test_reads_outside_of_shapes_are_told() -> None:
-    found = told(language="index", source="declare x[n] s = sum(x[i], (i, 0, n)) derivative wrt x")
+    found = message(language="index", source="declare x[n] s = sum(x[i], (i, 0, n)) derivative wrt x")
     assert "x[i] is read outside of the shape of x, along axis 0, whatever the sizes" in found["error"]
 
 
@@ -237,15 +237,15 @@ def test_reads_outside_of_shapes_are_told() -> None:
     ],
 )
 def test_tensors_that_are_too_large_are_not_checked(source, reason) -> None:
-    assert reason in told(language="index", source=source, want="check")["check"]["error"]
+    assert reason in message(language="index", source=source, want="check")["check"]["error"]
 
 
 def test_what_has_no_form_says_so() -> None:
-    found = told(language="index", source="declare x[n] s = prod(x[i], i) derivative wrt x")
+    found = message(language="index", source="declare x[n] s = prod(x[i], i) derivative wrt x")
     assert "there are no operations on whole tensors" in found["derivative"]["matrix"]["error"]
     reason = "the text language cannot say this: it reads single entries or a part of an axis"
     assert found["derivative"]["einsum"]["error"].startswith(reason)
-    found = told(language="index", source="declare int w[m], x[n] s = sum(x[w[i]]**2, i) derivative wrt x")
+    found = message(language="index", source="declare int w[m], x[n] s = sum(x[w[i]]**2, i) derivative wrt x")
     assert found["derivative"]["einsum"]["error"].startswith("the text language cannot say this: w is a tensor of int")
     large = answers.text_or_error(lambda: "x" * (answers.MAX_TEXT_LENGTH + 1))
     assert large == {"error": "this takes 200,001 characters, and at most 200,000 are shown"}
@@ -496,8 +496,8 @@ def test_the_start_of_a_worker_is_no_part_of_the_time_for_an_answer(monkeypatch)
     worker.pipe, theirs = multiprocessing.Pipe()
     worker.is_ready, worker.is_usable, worker.answered = False, True, 0
     monkeypatch.setattr(workers._Worker, "_wait_for_data", arrival)
-    for told in ("ready", {"error": "first"}, {"error": "second"}):
-        theirs.send((told, False) if told != "ready" else told)
+    for message in ("ready", {"error": "first"}, {"error": "second"}):
+        theirs.send((message, False) if message != "ready" else message)
     assert asyncio.run(worker.ask(Request(**SINE), 3)) == {"error": "first"}
     assert asyncio.run(worker.ask(Request(**SINE), 4)) == {"error": "second"}
     assert times == [workers.START_SECONDS, 3, 4] and worker.is_usable
@@ -582,8 +582,8 @@ def test_a_mistake_of_the_package_is_called_one(monkeypatch) -> None:
                 raise EOFError
             return Request(**SINE)
 
-        def send(self, told):
-            told_so.append(told)
+        def send(self, message):
+            told_so.append(message)
 
     monkeypatch.setattr(answers, "answer", lambda request, typeset: 1 // 0)
     monkeypatch.setattr(workers, "_limit_memory", lambda: None)

@@ -1,4 +1,4 @@
-"""Kernels as machine code of NVIDIA's devices, without one: compiled by Numba, assembled, and taken apart again."""
+"""Kernels as machine code of NVIDIA's devices, without one: compiled by Numba, assembled, and disassembled again."""
 
 from __future__ import annotations
 

@@ -129,18 +129,18 @@ class _Maker:
             term = term * scale.expr[k]
         else:
             inner, scale = function, None
-        lows, highs, kept = 0, m - 1, lambda a, b, c: a + b + c >= 0
+        lows, highs, remaining = 0, m - 1, lambda a, b, c: a + b + c >= 0
         shape = self.random.choice(("all", "all", "until", "from", "until column"))
         if shape == "until":
-            highs, kept = sympy.Min(i, m - 1), lambda a, b, c: b <= a
+            highs, remaining = sympy.Min(i, m - 1), lambda a, b, c: b <= a
         elif shape == "from":
-            lows, kept = i, lambda a, b, c: b >= a
+            lows, remaining = i, lambda a, b, c: b >= a
         elif shape == "until column":
-            highs, kept = sympy.Min(j, m - 1), lambda a, b, c: b <= c
+            highs, remaining = sympy.Min(j, m - 1), lambda a, b, c: b <= c
 
         def of(arrays: Arrays) -> Any:
             u, v = pair(arrays)
-            terms = np.where(kept(*np.indices(np.broadcast_shapes(u.shape, v.shape))), inner(u, v), 0)
+            terms = np.where(remaining(*np.indices(np.broadcast_shapes(u.shape, v.shape))), inner(u, v), 0)
             return (terms if scale is None else terms * scale.of(arrays)[None, :, None]).sum(1)
 
         total = td.IndexedSum(term, (k, lows, highs))
@@ -287,12 +287,12 @@ class _Maker:
         results = [value.expr for value in made]
         if used:
             results += td.vjp(last.expr, tuple(used), cotangent)
-        held = [s for s in (*self.symbols, self.index) if any(r.has(s) for r in results)]
-        held += [cotangent] if last.shape and any(r.has(cotangent) for r in results) else []
-        free = {n for a in held for n in a.shape if isinstance(n, Symbol)}
+        present = [s for s in (*self.symbols, self.index) if any(r.has(s) for r in results)]
+        present += [cotangent] if last.shape and any(r.has(cotangent) for r in results) else []
+        free = {n for a in present for n in a.shape if isinstance(n, Symbol)}
         missing = {s for r in results for s in r.free_symbols if s in EXTENTS} - free
-        held += [t for t in self.symbols if missing & {*t.shape}]
-        return DeviceProgram(held, results, made, self.sizes(), self.extents[0])
+        present += [t for t in self.symbols if missing & {*t.shape}]
+        return DeviceProgram(present, results, made, self.sizes(), self.extents[0])
 
     def sizes(self) -> list[dict[Symbol, int]]:
         """Three odd ones, all of length 1, and one with an empty axis."""

@@ -75,7 +75,7 @@ class Interpreter:
             shape = self.shape(shapes[kernel.array])
             self.arrays[kernel.array] = np.full(shape, math.nan)
             points[kernel.array] = list(itertools.product(*map(range, shape)))
-        kept: dict[Any, dict[str, Any]] = {}
+        remaining: dict[Any, dict[str, Any]] = {}
         for turn in range(*self.shape((step.extent,))):
             self.integers[step.axis] = turn
             for array in step.rows:
@@ -83,27 +83,27 @@ class Interpreter:
             for kernel in step.kernels:
                 for index in points[kernel.array]:
                     if kernel.array in step.totals:
-                        self.turn(kernel, index, kept.setdefault((kernel.array, index), {}), is_last=False)
+                        self.turn(kernel, index, remaining.setdefault((kernel.array, index), {}), is_last=False)
                     elif index[0] == turn:
                         self.instance(kernel, index)
         for kernel in step.kernels:
             for index in points[kernel.array] if kernel.array in step.totals else ():
-                self.turn(kernel, index, kept.setdefault((kernel.array, index), {}), is_last=True)
+                self.turn(kernel, index, remaining.setdefault((kernel.array, index), {}), is_last=True)
 
-    def turn(self, kernel: Kernel, index: tuple[int, ...], kept: dict[str, Any], is_last: bool) -> None:
+    def turn(self, kernel: Kernel, index: tuple[int, ...], remaining: dict[str, Any], is_last: bool) -> None:
         """Return the amount that one iteration adds to an entry of a total; the entry itself at the end."""
         self.integers.update(zip(kernel.axes, index, strict=True))
-        if not kept:
+        if not remaining:
             for statement in kernel.body:
                 if is_accumulator(statement):
                     self.statement(statement)
-                    kept[statement.name] = self.reals[statement.name]
-        self.reals.update(kept)
+                    remaining[statement.name] = self.reals[statement.name]
+        self.reals.update(remaining)
         for statement in kernel.body:
             if isinstance(statement, Loop) and not is_last:
                 for inner in statement.body:
                     self.statement(inner)
-        kept.update((name, self.reals[name]) for name in kept)
+        remaining.update((name, self.reals[name]) for name in remaining)
         if is_last:
             self.arrays[kernel.array][index] = self.value(kernel.body[-1].value)
 

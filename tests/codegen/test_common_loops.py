@@ -231,11 +231,11 @@ def test_values_of_two_reservoirs():
     decays = np.tril(np.exp(-lags * rates[..., None, None]))
     fast, slow = np.einsum("kits,is->kit", decays, rain)
     of_rate = -np.einsum("its,is->it", lags * decays[0], rain)
-    kept, share = np.exp(-rates[0])[:, None], share[:, None]
-    root = np.sqrt(share * fast * (1 - kept) + (1 - share) * slow)
+    remaining, share = np.exp(-rates[0])[:, None], share[:, None]
+    root = np.sqrt(share * fast * (1 - remaining) + (1 - share) * slow)
     outer = (root - np.sqrt(flow)) / root
-    by_rate = (outer * share * (of_rate * (1 - kept) + fast * kept)).sum(1)
-    by_share = (outer * (fast * (1 - kept) - slow)).sum(1)
+    by_rate = (outer * share * (of_rate * (1 - remaining) + fast * remaining)).sum(1)
+    by_share = (outer * (fast * (1 - remaining) - slow)).sum(1)
     expected = ((root - np.sqrt(flow)) ** 2).sum(), by_rate, by_share
     for one, other in zip(function(rain, flow, *rates, share[:, 0]), expected, strict=True):
         np.testing.assert_allclose(one, other, 1e-10, atol=1e-10)

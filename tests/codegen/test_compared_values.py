@@ -53,8 +53,8 @@ def test_weights_are_shares_of_one(backend, temporaries):
 @every("temporaries", [True, False])
 def test_values_are_kept_once(backend, temporaries):
     program = build_program([A, b, c, d], td.vjp(VALUE, (A, c), d), temporaries=temporaries)
-    kept = [note for note in program.notes if "compared with their greatest or least one" in note]
-    assert len(kept) == 1
+    remaining = [note for note in program.notes if "compared with their greatest or least one" in note]
+    assert len(remaining) == 1
     text = td.generate_code([A, b, c, d], td.vjp(VALUE, (A, c), d), backend, temporaries=temporaries)
     # Once for the values, once where they are differentiated; CUDA has further kernels for parts of sums.
     kernels = text.partition("fill_t")[2].split("\n\n\n")
@@ -256,8 +256,8 @@ def test_chosen_values_have_one_array_each():
     """A chosen value is stored as a function of its own indices, whatever the conditions depend on."""
     gradient = td.gradient(MAXIMA["chosen by indices"], x)
     program = build_program([x], gradient)
-    kept = [note for note in program.notes if "compared with their greatest" in note]
-    assert [note.partition(":")[0] for note in kept] == [program.temporaries[0].name]
+    remaining = [note for note in program.notes if "compared with their greatest" in note]
+    assert [note.partition(":")[0] for note in remaining] == [program.temporaries[0].name]
     assert program.temporaries[0].shape == (Affine.variable("n"),)
 
 

@@ -103,7 +103,7 @@ def test_threads_have_tables_of_their_own():
 
     def run_in(value, result, memory):
         if calls[-1] == "begun":
-            thread = threading.Thread(target=kept, args=(value, result))
+            thread = threading.Thread(target=remaining, args=(value, result))
             calls.append(thread)
             thread.start()
             thread.join()
@@ -115,13 +115,13 @@ def test_threads_have_tables_of_their_own():
 
     found: list = []
     runs = recent.Runs(run_in, run_in, lambda *values: (np.empty(2),), fill)
-    kept = runs.function_for((1, found))
+    remaining = runs.function_for((1, found))
     calls.append("begun")
-    kept(1, found)
+    remaining(1, found)
     assert [number for _, number in found] == [7, 7]
     assert calls.count("filled") == 2
-    kept(2, found)
-    assert runs.function_for((3, found)) is kept
+    remaining(2, found)
+    assert runs.function_for((3, found)) is remaining
     assert calls.count("filled") == 2
 
 

@@ -128,8 +128,8 @@ def test_many_operands():
     """A star, a ring and parts that nothing connects: every operand is used once."""
     star = [frozenset((0, number)) for number in range(1, 40)]
     ring = [frozenset((number, (number + 1) % 15)) for number in range(15)]
-    apart = [frozenset((number // 2,)) for number in range(24)]
-    for inputs in (star, ring, apart):
+    groups = [frozenset((number // 2,)) for number in range(24)]
+    for inputs in (star, ring, groups):
         labels = frozenset().union(*inputs)
         path = contraction_path(inputs, frozenset((0,)), dict.fromkeys(labels, 3))
         used = [number for step in path for number in step]

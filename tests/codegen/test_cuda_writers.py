@@ -45,7 +45,7 @@ def test_each_entry_is_written_once(shape, simulator):
     simulator(filled, shape, *GRIDS[shape])
 
 
-# Of which shape, what is replaced by what.
+# The shape, the replaced text, the new text.
 BROKEN = {
     "a coordinate that nothing tells": ((3, 5, 2), "i = cuda.grid(3)", "i_ = cuda.grid(3)\n    i = 0"),
     "rounds that meet": ((5, 3), "i += step_y", "i += 1"),

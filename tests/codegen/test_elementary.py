@@ -251,8 +251,8 @@ def points(dtype):
     ratio = np.concatenate([random.uniform(0.4, 2.5, 100), np.exp(random.uniform(-9, 9, 100))])
     x = np.concatenate([size, np.exp(random.uniform(-4, 4, 200)), np.ones(50)]) * random.choice([-1, 1], 450)
     y = np.concatenate([x[:200] * ratio, np.ones(200), np.exp(random.uniform(-4, 4, 50))]) * random.choice([-1, 1], 450)
-    kept = (abs(x) < np.finfo(dtype).max) & (abs(y) < np.finfo(dtype).max)
-    return y[kept].astype(dtype), x[kept].astype(dtype)
+    remaining = (abs(x) < np.finfo(dtype).max) & (abs(y) < np.finfo(dtype).max)
+    return y[remaining].astype(dtype), x[remaining].astype(dtype)
 
 
 @every("dtype", DTYPES, turns=4)

@@ -161,8 +161,8 @@ def test_forces_between_points_of_few_coordinates_run_over_the_points(columns):
     function = td.lambdify([x, w], td.TensorComprehension(force, (p, 50), (q, columns)))
     assert "x_turned" in function.source
     points, weights = (np.random.default_rng(n).normal(size=shape) for n, shape in enumerate(((50, columns), 50)))
-    apart = points[:, None] - points
-    expected = np.einsum("j,pjq,pj->pq", weights, apart, 1 / (1 + (apart**2).sum(2)))
+    differences = points[:, None] - points
+    expected = np.einsum("j,pjq,pj->pq", weights, differences, 1 / (1 + (differences**2).sum(2)))
     np.testing.assert_allclose(function(points, weights), expected, rtol=1e-12, atol=1e-13)
 
 
@@ -250,8 +250,8 @@ def test_results_of_batched_products_lie_as_loops_read_them(output):
     shapes = {0: Affine.of(2), 1: Affine.of(2), 2: Affine.of(9), 3: Affine.of(9), 4: M}
     arrays = array("a", *(shapes[n] for n in (0, 1, 2, 4))), array("b", *(shapes[n] for n in (0, 3, 4)))
     whole = result("r", *(shapes[n] for n in range(4)))
-    kept = result("c", *(shapes[n] for n in output))
-    program = Program(arrays, (whole,), (kept,), (product, fill))
+    remaining = result("c", *(shapes[n] for n in output))
+    program = Program(arrays, (whole,), (remaining,), (product, fill))
     turned = in_reading_order(program)
     (found,) = (step.output for step in turned.kernels if isinstance(step, ContractionStep))
     assert found == ((0, 1, 2, 3) if output[0] == 0 else output)

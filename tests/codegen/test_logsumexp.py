@@ -61,7 +61,10 @@ def test_large_exponents(name, thorough):
     exact = [np.array(result, float) for result in evaluate(results, small)]
     both = np.float64, np.float32
     compiled = COMPILED | MORE if thorough else COMPILED
-    kernels = {td.lambdify([A, x, c], results, "numpy", temporaries=kept): both for kept in {True, len(name) % 2 == 0}}
+    kernels = {
+        td.lambdify([A, x, c], results, "numpy", temporaries=remaining): both
+        for remaining in {True, len(name) % 2 == 0}
+    }
     if name in compiled:
         temporaries, dtype = compiled[name]
         kernels[td.lambdify([A, x, c], results, "numba", temporaries=temporaries)] = (dtype,)

@@ -58,10 +58,10 @@ def scheduled(loop, rng, fresh):
     (add,) = loop.body
     size = rng.randint(1, 9)
     ways = ["split", "rfactor", *(["sums"] if add.reduction == "sum" else [])]
-    way = rng.choice(ways)
-    if way == "split":
+    variant = rng.choice(ways)
+    if variant == "split":
         return [split(loop, size, fresh("first"))]
-    if way == "rfactor":
+    if variant == "rfactor":
         return rfactor(loop, size, fresh)
     return split_sums(loop, ["s"], size, fresh)
 

@@ -47,13 +47,13 @@ def test_what_is_left_from_a_call_does_not_matter():
     """Also after a call that has left nan everywhere, and where the checks run again for arrays of another kind."""
     function = quadratic()
     assert np.isnan(function(np.full((200, 3), np.nan))).all()
-    kept = function._recent.run
+    remaining = function._recent.run
     for seed in range(3):
         value = value_of(200, seed)
         for given in (value, np.asfortranarray(value), value[:, ::-1]):
             np.testing.assert_allclose(function(given), expected(given), rtol=1e-12)
     function(value)
-    assert function._recent.run is kept
+    assert function._recent.run is remaining
     with pytest.raises(ValueError, match="read-only"):
         frozen = np.empty((200, 3))
         frozen.flags.writeable = False
@@ -69,11 +69,11 @@ def test_threads_have_temporaries_of_their_own():
         entered.wait()  # the other thread has filled its array by now
         result[:] = array
 
-    kept = scratch.Workspace(run_in, [np.empty(4)])
+    remaining = scratch.Workspace(run_in, [np.empty(4)])
 
     def call(value):
         result = np.empty(4)
-        kept(value, result)
+        remaining(value, result)
         if not (result == value).all():
             wrong.append(value)
 
@@ -114,9 +114,9 @@ def test_calls_of_other_shapes_that_come_between(monkeypatch):
     runs = scratch.Runs(print, print, lambda rows: [np.empty(rows)])
     short, fits = runs.function_for([2]), scratch.Workspace.fits
 
-    def interrupted(kept, arrays):
+    def interrupted(remaining, arrays):
         monkeypatch.setattr(scratch.Workspace, "fits", fits)
-        found = fits(kept, arrays)
+        found = fits(remaining, arrays)
         runs.function_for([3])
         return found
 

@@ -268,9 +268,9 @@ def test_stored_values_have_axes_in_the_order_of_reads(order):
     limits = ((i, 0, n - 2), (j, 1, m - 2))
     energy = td.IndexedSum(residual**2, *(limits[::-1] if order else limits))
     program = build_program([wave, speed, force], (energy, td.gradient(energy, wave)), rows=True)
-    (kept,) = (array.name for array in program.temporaries if len(array.shape) == 2)
+    (remaining,) = (array.name for array in program.temporaries if len(array.shape) == 2)
     nests = [nest for nest in program.nests if nest.array.startswith("result")]
-    assert all(any(part.array == kept for part in loads(nest.body)) for nest in nests)
+    assert all(any(part.array == remaining for part in loads(nest.body)) for nest in nests)
 
 
 def test_values_of_two_vectors_are_stored_where_a_tensor_is_as_large():

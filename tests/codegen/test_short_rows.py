@@ -87,8 +87,8 @@ def test_entries_that_gain_nothing_stay_apart(name):
     assert re.search(r"for q in range\((3|result\.shape\[1\])\):", source)
 
 
-@pytest.mark.parametrize(("steps", "apart"), [(31, True), (32, False)])
-def test_few_steps_are_not_worth_it(steps, apart):
+@pytest.mark.parametrize(("steps", "is_separate"), [(31, True), (32, False)])
+def test_few_steps_are_not_worth_it(steps, is_separate):
     y, b = td.TensorSymbol("y", (3, steps)), td.TensorSymbol("b", steps)
     source = text_of(td.IndexedSum(y[q, j] * exp(b[j]), (j, 0, steps - 1)), 3, y, b, outer=False)
-    assert passes(source) == ([1] if apart else [3])
+    assert passes(source) == ([1] if is_separate else [3])

@@ -104,7 +104,7 @@ def test_sizes_of_their_own(strides):
     program = build_program([x, w, z], gradient)
     sizes = {"n": a * 29 + b * 19 + 1, "m": 20, "p": 30}
     assert count(program, sizes).iterations == 2 * 20 * 30
-    kernels = [td.lambdify([x, w, z], gradient, "numpy", temporaries=kept) for kept in (True, False)]
+    kernels = [td.lambdify([x, w, z], gradient, "numpy", temporaries=remaining) for remaining in (True, False)]
     rng = np.random.default_rng(0)
     outcomes = []
     for lengths in itertools.product(range(1, 12), (1, 2, 3), (1, 2, 4)):

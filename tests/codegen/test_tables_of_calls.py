@@ -24,7 +24,7 @@ def scaled(scale):
     return table(total(scale * (x[i, l] - c[k, l]) ** 2, (k, 0, m - 1), (l, 0, d - 1)), (i, n))
 
 
-def kept(args, expr, function="exp", **options):
+def remaining(args, expr, function="exp", **options):
     """The ranks of the arrays whose kernels call a function, but for the result."""
     program = build_program(args, expr, **options)
     ranks = {array.name: len(array.shape) for array in program.temporaries}
@@ -38,7 +38,7 @@ def kept(args, expr, function="exp", **options):
 
 def test_a_function_of_fewer_indices_than_loops_has_an_array():
     expr = scaled(sympy.exp(-2 * s[k, l]))
-    assert kept([x, c, s], expr) == [2]
+    assert remaining([x, c, s], expr) == [2]
     values = [np.random.default_rng(0).normal(size=shape) for shape in ((9, 3), (4, 3), (4, 3))]
     wanted = (np.exp(-2 * values[2]) * (values[0][:, None] - values[1]) ** 2).sum((1, 2))
     for backend in ("numba", "numpy"):
@@ -57,7 +57,7 @@ def test_a_function_of_fewer_indices_than_loops_has_an_array():
     ids=["no call", "no more loops around", "as many indices", "as many values", "a cheap function"],
 )
 def test_what_is_computed_where_it_is_used(args, expr):
-    assert not kept(args, expr)
+    assert not remaining(args, expr)
 
 
 def test_functions_of_the_users_are_asked_as_before():
@@ -67,7 +67,7 @@ def test_functions_of_the_users_are_asked_as_before():
 
 
 def test_without_temporaries_nothing_is_kept():
-    assert not kept([x, c, s], scaled(sympy.exp(-2 * s[k, l])), temporaries=False)
+    assert not remaining([x, c, s], scaled(sympy.exp(-2 * s[k, l])), temporaries=False)
 
 
 def test_a_table_that_a_product_of_matrices_reads_serves_the_sums():

@@ -125,7 +125,7 @@ def test_short_sums_stay_loops():
     assert not trapezoids(program_of(FOUND["diagonal"][0], temporaries=False))
 
 
-# Compiled loops differ by what a processor does with terms that they leave out, which neither the slant nor the
+# Compiled loops differ in the terms that they leave out, which neither the slant nor the
 # precision changes: each slant, precision and kind of loop is compiled once, and all of them run as Python.
 COMPILED = {("diagonal", False, np.float64), ("upper, later", True, np.float32)}
 

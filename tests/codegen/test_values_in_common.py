@@ -54,7 +54,7 @@ def flows():
 
 @cache
 def expected_words():
-    """A function of gathered functions, by what the functions are called at."""
+    """A function of gathered functions, by the arguments of the functions."""
     inner = Entries(sympy.gamma(1 + width[p, q] ** 2), (p, m), (q, d))
     value = Sum(log(Sum(exp(inner[src[e], q]), over(q, d))) * c[e], over(e, n))
     return (width, c, src), with_gradient(value, width)

@@ -1,1 +1,1 @@
-"""Random networks, chains, trees and recurrences, judged by the values of their derivatives and by what these cost."""
+"""Random networks, chains, trees and recurrences, judged by the values of their derivatives and by their cost."""

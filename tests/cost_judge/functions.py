@@ -279,12 +279,12 @@ class Function:
     def live(self) -> Function:
         """The function without steps that nothing needs."""
         needed = {self.steps[-1].name, self.wrt}
-        kept = []
+        remaining = []
         for step in reversed(self.steps):
             if step.name in needed or step.name == self.penalty:
                 needed |= set(step.operands)
-                kept.append(step)
-        return replace(self, steps=tuple(kept[::-1]))
+                remaining.append(step)
+        return replace(self, steps=tuple(remaining[::-1]))
 
 
 @dataclass

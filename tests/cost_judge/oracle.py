@@ -84,7 +84,7 @@ def figures(program: Program, sizes: Mapping[str, Any]) -> Figures:
     rows = {array.name: array for step in program.kernels if isinstance(step, FusedKernels) for array in step.rows}
     entries = {name: prod(shape) for name, shape in shapes.items()}
     entries |= {name: prod(form.evaluate(values) for form in array.shape) for name, array in rows.items()}
-    kept = [entries[array.name] for array in program.temporaries]
+    remaining = [entries[array.name] for array in program.temporaries]
     passes = [one for found in bodies.values() for one in found]
     inner = sum(max((one.memory + one.results for one in found), default=0) for found in bodies.values())
     given = [entries[a.name] for a in program.arguments if a.kind == "array"]
@@ -92,8 +92,8 @@ def figures(program: Program, sizes: Mapping[str, Any]) -> Figures:
     return Figures(
         sum(one for one, _ in counted),
         sum(one for _, one in counted),
-        max([*kept, *(max(one.largest, one.largest_result) for one in passes)], default=0),
-        sum(kept) + inner,
+        max([*remaining, *(max(one.largest, one.largest_result) for one in passes)], default=0),
+        sum(remaining) + inner,
         sum(given),
         sum(results),
         max(given, default=0),

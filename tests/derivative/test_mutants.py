@@ -286,8 +286,8 @@ class Patches:
 
 
 def congruence_dropped(patches):
-    def mutate(original, row, kept):
-        divided = original(row, kept)
+    def mutate(original, row, remaining):
+        divided = original(row, remaining)
         return divided and divided[1:]
 
     patches.function(solving, "_divided", mutate)
@@ -306,8 +306,8 @@ def leftover_equation_dropped(patches):
         solution = original(graph, variables, rows)
         if solution is None:
             return None
-        kept, mapping, rows = solution
-        return kept, mapping, tuple(row for row in rows if row.kind != "eq")
+        remaining, mapping, rows = solution
+        return remaining, mapping, tuple(row for row in rows if row.kind != "eq")
 
     patches.function(solving, "solve_equations", mutate)
 
@@ -470,19 +470,19 @@ def projection_dropped_in_staging(patches):
 
 def staging_forgets_the_outer_rows(patches):
     def mutate(original, sweep_, node, rows, cotangent):
-        kept, total = original(sweep_, node, rows, cotangent)
-        return (kept if len(rows) == len(kept) else ()), total
+        remaining, total = original(sweep_, node, rows, cotangent)
+        return (remaining if len(rows) == len(remaining) else ()), total
 
     patches.attribute(sweep.Sweep, "_sum_unused_indices", mutate)
 
 
 def pivot_with_the_wrong_sign(patches):
-    def mutate(original, graph, kept, rows):
-        step = original(graph, kept, rows)
+    def mutate(original, graph, remaining, rows):
+        step = original(graph, remaining, rows)
         if step is None:
             return None
         mapping, rest, left = step
-        if len(mapping) == 1 and rest == rows and len(left) < len(kept):
+        if len(mapping) == 1 and rest == rows and len(left) < len(remaining):
             mapping = {v: -form for v, form in mapping.items()}
         return mapping, rest, left
 

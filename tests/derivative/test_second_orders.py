@@ -46,7 +46,7 @@ def test_products_within_sums_that_depend_on_their_index():
 
 @pytest.mark.in_turns(8)
 @pytest.mark.parametrize(
-    ("kind", "seed", "way"),
+    ("kind", "seed", "form"),
     [
         *(
             ("pairs", 4, "hessian"),
@@ -59,8 +59,8 @@ def test_products_within_sums_that_depend_on_their_index():
         ("pairs", 550359, "hvp"),  # the diagonal of a matrix was multiplied by a number as by a vector: ValueError
     ],
 )
-def test_functions_that_were_wrong(kind, seed, way):
-    check_second_order(kind, seed, (way,))
+def test_functions_that_were_wrong(kind, seed, form):
+    check_second_order(kind, seed, (form,))
 
 
 CHOSEN = ["T7", "X3", "net", "a gather twice", "a gather of one entry", "a gather by data of data", "attention"]
@@ -240,10 +240,10 @@ def test_chosen_terms_that_cancel_have_second_derivatives(slope):
         "jvp": tuple(td.jvp(part, (x, v), (dx, dv)) for part in gradient),
         "gradient": td.gradient(td.sum(gradient[0] * dx) + td.sum(gradient[1] * dv), (x, v)),
     }
-    for way, product in ways.items():
+    for form, product in ways.items():
         found = td.lambdify(arguments, product, "numpy")(*values)
         for own, right in zip(found, expected, strict=True):
-            np.testing.assert_allclose(own, right, err_msg=way)
+            np.testing.assert_allclose(own, right, err_msg=form)
 
 
 def test_slopes_of_arc_lengths_have_one_form_in_all_modes():

@@ -343,7 +343,7 @@ WAYS = ("Ei", "airyaiprime", "fresnelc", "li", "expint", "polygamma", "lowergamm
 
 
 def test_what_scipy_knows(monkeypatch, uncompiled):
-    """By NumPy, and by what SciPy exports to Cython, which Python calls by its address."""
+    """By NumPy, and by the functions that SciPy exports to Cython, which Python calls by its address."""
     check_values("numpy", OF_SCIPY)
     monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
     check_values("numba", {name: e for name, e in OF_SCIPY.items() if not name.startswith(FOR_ARRAYS)})

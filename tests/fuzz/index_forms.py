@@ -277,7 +277,7 @@ def _digits(forms: IndexForms, points: Points) -> Form:
 # ---------------------------------------------------------------------------- clamps
 
 
-def _held(forms: IndexForms, points: Points) -> Form:
+def _bounded_form(forms: IndexForms, points: Points) -> Form:
     """Between two numbers, or between 0 and a size as at the edge of an image."""
     form, values = forms.part(points)
     if forms.sizes and forms.random.random() < 0.5:
@@ -338,7 +338,7 @@ def _placed(forms: IndexForms, points: Points) -> Form:
 
 
 _SIMPLE = (_quotient, _quotient, _rounded_up, _remainder, _remainder)
-_CLAMPS = (_held, _one_sided, _of_two, _distance)
+_CLAMPS = (_bounded_form, _one_sided, _of_two, _distance)
 _COMPOUNDS = (*_SIMPLE, *_CLAMPS, _entry, _entry, _entry)
 
 INDEX_FORMS: Sequence[Production] = (

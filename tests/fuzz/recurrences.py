@@ -55,7 +55,7 @@ class RecurrenceGenerator:
         return self.any(*forms)()
 
     def damped(self, value: Any) -> Any:
-        """An expression divided by what keeps it small over many steps."""
+        """An expression divided by a number that keeps it small over many steps."""
         return value / (2 + value**2)
 
     def recurrence(self, known: dict[str, list[Any]], depth: int) -> list[tuple[str, Any]]:
@@ -77,10 +77,10 @@ class RecurrenceGenerator:
             if self.random.random() < 0.3:
                 inside.setdefault("", []).append(given["t"])
             if depth > 0 and self.random.random() < 0.3:
-                kept, self.stacks = self.stacks, []
+                remaining, self.stacks = self.stacks, []
                 for axes, value in self.recurrence(inside, depth - 1):
                     inside.setdefault(axes, []).append(value)
-                self.stacks = kept
+                self.stacks = remaining
             new = tuple(self.damped(self.term(axes, inside, 2)) for axes in states)
             return (new, tuple(self.term(axes, inside, 2) for axes in outputs)) if outputs else new
 

@@ -103,17 +103,17 @@ def check_ways(
     slopes = gradient(f, tuple(variables))
     for v, slope, (first, _) in zip(variables, slopes, expected, strict=True):
         assert_equal(evaluate(slope, values), first, f"the gradient by {v}")
-    for way in ways:
-        if way == "hessian":
+    for form in ways:
+        if form == "hessian":
             found = _contracted([[evaluate(b, values) for b in row] for row in hessian(f, variables)], along, values)
         else:
-            parts = WAYS[way](f, slopes, variables, along)
+            parts = WAYS[form](f, slopes, variables, along)
             if not options.get("given"):
                 flat = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
                 assert_within_law(f, variables, slopes, flat)
             found = [_value(part, values) for part in parts]
         for v, second, (_, right) in zip(variables, found, expected, strict=True):
-            assert_equal(second, right, f"the {way} by {v}")
+            assert_equal(second, right, f"the {form} by {v}")
 
 
 def _value(part: Any, values: Mapping[Any, Any]) -> Any:

@@ -220,8 +220,8 @@ def nest_of(system: IndexSystem) -> LoopNest | None:
     solution = solve_equations(graph, [names[v] for v in system.loops], rows)
     if solution is None:
         return None
-    kept, mapping, solved = solution
-    nest, rest = bounds(solved, order(solved, kept, facts), facts)
+    remaining, mapping, solved = solution
+    nest, rest = bounds(solved, order(solved, remaining, facts), facts)
     return LoopNest(nest, rest, tuple(renaming[v].substitute(mapping) for v in system.loops), names)
 
 

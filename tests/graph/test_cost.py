@@ -117,9 +117,9 @@ def test_four_ways_to_a_product_with_the_hessian_cost_the_same(depth):
     g = td.gradient(f, q)
     sizes = {n: 100, d: 100}
     ways = [td.hvp(f, q, v), td.jvp(g, q, v), td.vjp(g, q, v), td.gradient(td.sum(g * v), q)]
-    counts = [int(td.cost(way, sizes).operations) for way in ways]
+    counts = [int(td.cost(variant, sizes).operations) for variant in ways]
     assert max(counts) <= 1.5 * min(counts)
-    lengths = [len(str(way)) for way in ways]
+    lengths = [len(str(variant)) for variant in ways]
     assert max(lengths) <= 1.25 * min(lengths)
 
 
@@ -156,7 +156,7 @@ def test_four_ways_cost_the_same_in_other_fields(field):
     v, g = td.TensorSymbol("v", wrt.shape), td.gradient(f, wrt)
     args = [*sorted(f.atoms(td.TensorSymbol), key=str), v]
     ways = [td.hvp(f, wrt, v), td.jvp(g, wrt, v), td.vjp(g, wrt, v), td.gradient(td.sum(g * v), wrt)]
-    counts = [figures(executed(args, way), {"n": 48, "m": 40, "d": 44}).operations for way in ways]
+    counts = [figures(executed(args, variant), {"n": 48, "m": 40, "d": 44}).operations for variant in ways]
     assert max(counts) <= 1.5 * min(counts)
 
 
@@ -169,8 +169,10 @@ def test_expected_sizes_never_make_a_kernel_do_more():
     )
     trace = td.trace(td.hessian(f, q))
     sizes = {"n": 64, "d": 8}
-    plain, told = (figures(executed(args, trace, sizes=given), sizes).operations for given in (None, {n: 64, d: 8}))
-    assert told <= plain
+    plain, with_sizes = (
+        figures(executed(args, trace, sizes=given), sizes).operations for given in (None, {n: 64, d: 8})
+    )
+    assert with_sizes <= plain
 
 
 @every("extents", [(200, 7, 30), (10, 300, 3), (20, 30, 400)])
@@ -181,8 +183,8 @@ def test_expected_sizes_never_make_a_product_with_a_hessian_do_more(field, exten
     product, sizes = td.hvp(f, wrt, args[-1]), dict(zip((n, m, d), extents, strict=True))
     given = {size: value for size, value in sizes.items() if size in product.free_symbols}
     values = {str(size): value for size, value in sizes.items()}
-    plain, told = (figures(executed(args, product, sizes=hint), values).operations for hint in (None, given))
-    assert told <= plain
+    plain, with_sizes = (figures(executed(args, product, sizes=hint), values).operations for hint in (None, given))
+    assert with_sizes <= plain
 
 
 def test_the_hessian_of_a_network_reads_as_products_of_matrices():

@@ -278,8 +278,8 @@ def test_products_of_indices_are_compared_as_integers_in_single_precision(backen
 @pytest.mark.in_turns(4)
 def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
     # SymPy 1.14 takes Mod(n + Max(0, 2*i), 6) for Mod(n, 6).
-    held = Max(0, Min(2 * i, N - 1))
-    for condition in (Ne(Mod(held, 6), 0), Mod(held + N, 6) < 3, floor((held + N) / 6) > 1):
+    bounded = Max(0, Min(2 * i, N - 1))
+    for condition in (Ne(Mod(bounded, 6), 0), Mod(bounded + N, 6) < 3, floor((bounded + N) / 6) > 1):
         function = td.TensorComprehension(where(condition, i + 1), (i, 5))
         for size in range(1, 11):
             found = evaluate(td.simplify_deltas(function), {N: size})

@@ -38,13 +38,13 @@ def test_cross_entropy_has_one_gradient_however_it_is_written():
         IndexedSum(y[i] * log(S * exp(-x[i])), (i, 0, N - 1)),
     ]
     values = random_values((ways[0], x), {N: 3}, seed=1)
-    found = [gradient(way, x) for way in ways]
+    found = [gradient(form, x) for form in ways]
     assert len(set(map(str, found))) == 1, found
     assert str(found[0].body) == (
         "exp(x[p])*IndexedSum(y[i], (i, 0, N - 1))/IndexedSum(exp(x[j]), (j, 0, N - 1)) - y[p]"
     )
-    for way in ways:
-        assert_equal(evaluate(found[0], values), derivative(way, (x,), values), str(way))
+    for form in ways:
+        assert_equal(evaluate(found[0], values), derivative(form, (x,), values), str(form))
 
 
 def test_a_power_of_zero_that_sympy_inverts_is_one_where_the_exponent_is_zero():

@@ -74,8 +74,8 @@ def test_systems_agree_with_enumeration(start):
             assert not inside
         if is_implied(asked, (*rows, *BOX)):
             assert all(asked.holds(point) for point in inside)
-        kept = remove_redundant(rows, BOX)
-        assert inside == [point for point in POINTS if all(row.holds(point) for row in kept)]
+        remaining = remove_redundant(rows, BOX)
+        assert inside == [point for point in POINTS if all(row.holds(point) for row in remaining)]
         assert count_points([*rows, *BOX], NAMES) == len(inside)
         found = find_point([*rows, *BOX], NAMES)
         assert found in inside if inside else found is None

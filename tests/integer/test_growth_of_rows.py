@@ -54,8 +54,8 @@ def sizes(count):
             largest.append(0)
             solution = solve_equations(*pullback_system(seed))
             assert solution is not None
-            kept, _, rows = solution
-            nest, _ = bounds(rows, order(rows, kept))
+            remaining, _, rows = solution
+            nest, _ = bounds(rows, order(rows, remaining))
             terms.append(sum(len(limit.lows) + len(limit.highs) for limit in nest))
     return largest, terms
 

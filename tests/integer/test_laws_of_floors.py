@@ -214,18 +214,18 @@ def loop(lows, highs, outer):
 def test_rows_without_a_variable_hold_where_it_has_a_value():
     """Multiples of a symbol are eliminated by bounds; the result also tells where there is no value, by rationals."""
     known = [Constraint("ge", n - 1)]
-    told = 0
+    decided = 0
     for seed in range(60):
         generator = random.Random(seed)
         factors = generator.choice(((n, -n), (n, Affine.of(-1)), (Affine.of(1), -n), (n, -2 * n), (n + 1, -n)))
         rows = [Constraint("ge", times(factor, i) + linear(generator, p)) for factor in factors]
         found = bounds_by_multiples(rows, "i", ["p"], known)
-        told += bool(found)
+        decided += bool(found)
         for outer in itertools.product(range(-9, 13, 2), (1, 2, 5)):
             point = dict(zip("pn", outer, strict=True))
             if any(all(row.holds(point | {"i": x}) for row in rows) for x in range(-30, 31)):
                 assert all(row.holds(point) for row in found), (rows, found, point)
-    assert told > 35
+    assert decided > 35
 
 
 def test_two_multiples_of_a_symbol_give_their_product():
@@ -247,8 +247,8 @@ def test_relaxed_rows_hold_at_all_points():
         for point in POINTS[::6]:
             if rows[0].holds(point):
                 assert all(row.holds(point) for row in found), (rows, found, point)
-    kept = [Constraint("mod", p, 2)]
-    assert relax_to_affine(kept, frozenset("i")) == kept
+    retained = [Constraint("mod", p, 2)]
+    assert relax_to_affine(retained, frozenset("i")) == retained
 
 
 def test_lengths_of_ranges_are_those_of_loops():

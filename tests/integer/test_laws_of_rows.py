@@ -121,8 +121,8 @@ def test_redundant_rows_are_those_without_which_the_points_are_the_same():
 
 def test_the_simplest_rows_are_kept_and_follow():
     rows = [Constraint("ge", form) for form in (x + y + n, x + 2 * y + 9, x, 5 - y, x + y - 3 * p + 2)]
-    kept = simplest(rows, (), 3)
-    assert kept == tuple(row for row in rows if row in sorted(rows, key=complexity)[:3])
+    remaining = simplest(rows, (), 3)
+    assert remaining == tuple(row for row in rows if row in sorted(rows, key=complexity)[:3])
     assert simplest(rows, (), 5) == simplest(rows, (), None) == tuple(rows)
     assert simplest([*rows, Constraint("ge", x + 1)], (Constraint("ge", 4 - y),), 4) == tuple(
         r for r in rows if r != rows[3]

@@ -265,9 +265,9 @@ def _solve_equations(
     expect(there.is_equal(space.set(rows)), "the solutions of equations", rows, answer)
     # Each solution once: equal values of all other variables belong to equal values of the new ones.
     place = {v: number for number, v in enumerate(space.names)}
-    kept = [v for v in space.names if v not in new]
+    retained = [v for v in space.names if v not in new]
     pairs = isl.Map.from_domain_and_range(both, both)
-    for v in kept:
+    for v in retained:
         pairs = pairs.equate(isl.dim_type.in_, place[v], isl.dim_type.out, place[v])
     same = pairs
     for v in new:

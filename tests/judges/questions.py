@@ -90,9 +90,9 @@ def of_system(seed: int) -> list[Question]:
     solution = _ask("solve_equations", graph, [fresh[v] for v in system.loops], renamed)
     questions.append(solution)
     if solution.answer is not None:
-        kept, _, solved = solution.answer
+        remaining, _, solved = solution.answer
         with suppress(LoopBoundError):
-            questions.append(_ask("bounds", solved, nests.order(solved, kept, context), context))
+            questions.append(_ask("bounds", solved, nests.order(solved, remaining, context), context))
     return questions
 
 

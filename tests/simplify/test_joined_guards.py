@@ -70,8 +70,8 @@ def test_guards_are_joined_and_values_kept(name):
 
 def test_joined_texts():
     assert "4*KroneckerDelta(p, q)" in str(jacobian(gradient(ENDS, x), x))
-    kept = IndexedSum(x[j], (j, Max(0, i - 2), i))
-    assert "Piecewise" not in str(gradient(IndexedSum(kept**2, (i, 0, N - 1)), x))
+    remaining = IndexedSum(x[j], (j, Max(0, i - 2), i))
+    assert "Piecewise" not in str(gradient(IndexedSum(remaining**2, (i, 0, N - 1)), x))
 
 
 def test_a_term_that_stands_twice_counts_twice():

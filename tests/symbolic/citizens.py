@@ -49,7 +49,7 @@ VALUES: dict[Any, Any] = {
 
 
 def samples() -> dict[str, dict[str, Any]]:
-    """The samples, by class and by what is special about them."""
+    """The samples, by class and by their special properties."""
     label = Idx("i", n)
     row = IndexedSum(A[i, j] * x[j], (j, 0, m - 1))
     shifted = Piecewise((x[j - 1] * c, j > 0), (sympy.cos(y[j]), True))

@@ -177,7 +177,7 @@ def wrapped_with_value(name, what):
 def test_rewriters_keep_class_and_value(turn, rewrite, thorough):
     """Every sample, with every fourth rewriter by turns."""
     for name, expr in list(SCALARS.items()) if thorough else list(SCALARS.items())[turn % 4 :: 4]:
-        kept = {type(node) for node in sympy.preorder_traversal(expr) if isinstance(node, td.IndexedSum)}
+        remaining = {type(node) for node in sympy.preorder_traversal(expr) if isinstance(node, td.IndexedSum)}
         for what in ("product",) if rewrite in REWRITERS[4:] else ("function", "fraction", "cases"):
             wrapped, expected = wrapped_with_value(name, what)
             try:
@@ -185,7 +185,7 @@ def test_rewriters_keep_class_and_value(turn, rewrite, thorough):
             except sympy.PolynomialError:  # SymPy's own refusal, e.g. of Piecewise or of exp(s) next to s
                 continue
             assert result == wrapped or agree(value(result), expected), (name, what, result)
-            assert kept <= {type(node) for node in sympy.preorder_traversal(result)}, (name, what, result)
+            assert remaining <= {type(node) for node in sympy.preorder_traversal(result)}, (name, what, result)
 
 
 @pytest.mark.in_turns(8)

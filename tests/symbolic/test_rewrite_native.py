@@ -76,9 +76,9 @@ def test_values_for_all_sizes(expr):
             continue
         scalar = {Symbol("s", real=True): arrays.get("s", 0)}
         assert native_value(native, entries_of(arrays), {**sizes, **scalar}) == expected
-        kept = {t: v for t, v in values.items() if t in lifted.free_symbols}
-        kept |= {t: v for t, v in scalar.items() if t in lifted.free_symbols}
-        assert evaluate(lifted, kept, {t: v for t, v in sizes.items() if t in lifted.free_symbols}) == expected
+        remaining = {t: v for t, v in values.items() if t in lifted.free_symbols}
+        remaining |= {t: v for t, v in scalar.items() if t in lifted.free_symbols}
+        assert evaluate(lifted, remaining, {t: v for t, v in sizes.items() if t in lifted.free_symbols}) == expected
         compared += 1
     assert compared
 

@@ -41,8 +41,8 @@ def with_joined_sums(
         found = [name for name in sums if name in terms and name not in fixed]
         found = [name for name in found if axes[name] == axes[found[0]]]
         joined.update({name: (found[0], terms[name][1] != terms[found[0]][1]) for name in found[1:]})
-        kept = tuple(term for term in node.arguments if _signed_name(term)[0] not in found[1:])
-        return kept[0] if len(kept) == 1 else replace(node, arguments=kept)
+        remaining = tuple(term for term in node.arguments if _signed_name(term)[0] not in found[1:])
+        return remaining[0] if len(remaining) == 1 else replace(node, arguments=remaining)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
         """Return what replaces `statement` if the accumulators in ``joined`` are joined to others: an update goes to

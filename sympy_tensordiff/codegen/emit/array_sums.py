@@ -190,12 +190,12 @@ class Narrowing:
         """Return ``forms`` without those that cannot be the maximum (``sign`` 1) or minimum (-1): another form is
         provably as large, or as small, given the constraints ``known``.
         """
-        kept: list[Affine] = []
+        remaining: list[Affine] = []
         for form in dict.fromkeys(forms):
-            if not any(self.prover.proves(Constraint("ge", (other - form) * sign), known) for other in kept):
-                kept = [o for o in kept if not self.prover.proves(Constraint("ge", (form - o) * sign), known)]
-                kept.append(form)
-        return kept
+            if not any(self.prover.proves(Constraint("ge", (other - form) * sign), known) for other in remaining):
+                remaining = [o for o in remaining if not self.prover.proves(Constraint("ge", (form - o) * sign), known)]
+                remaining.append(form)
+        return remaining
 
     def if_nonempty(self, frame: PrintingContext, low: Affine, stop: Affine) -> PrintingContext:
         """Open an ``if`` block that runs only if ``low < stop``, and return the frame (the context for printing) inside
@@ -215,13 +215,13 @@ class Narrowing:
 
         The new frame has the bounds of the variable.
         """
-        kept = self.without_dominated(forms, sign, frame.known)
-        if len(kept) == 1:
-            return kept[0], frame
+        remaining = self.without_dominated(forms, sign, frame.known)
+        if len(remaining) == 1:
+            return remaining[0], frame
         variable = Affine.variable(self.values.names.fresh(name))
-        texts = ", ".join(map(self.values.form, kept))
+        texts = ", ".join(map(self.values.form, remaining))
         frame.block.line(f"{self.values.form(variable)} = {'max' if sign > 0 else 'min'}({texts})")
-        known = tuple(Constraint("ge", (variable - form) * sign) for form in kept)
+        known = tuple(Constraint("ge", (variable - form) * sign) for form in remaining)
         return variable, frame._replace(known=frame.known + known)
 
 
@@ -340,8 +340,8 @@ class Additions:
         """
         if not self.applies_to_all_lanes(name, frame):
             assert frame.mask is not None
-            idle = Name(name) if reduction in EXTREMA else Number(int(reduction == "prod"))
-            value = Operation("select", (frame.mask, value, idle))
+            neutral = Name(name) if reduction in EXTREMA else Number(int(reduction == "prod"))
+            value = Operation("select", (frame.mask, value, neutral))
         varies = self.values.varies(value)
         text = self._reduction_text(value, self.summed_dims(name, frame.lanes), reduction, frame)
         self.update(name, text, reduction, frame, varies)
@@ -391,9 +391,9 @@ class Additions:
             order.sort(key=lambda dim: not dim.is_short)
         if self.values.dialect.is_fused and order != [dim for dim in dims if dim in varies]:
             return reduce_copies(self._reduced_in_order(value, order, summed, reduction, frame), counts, reduction)
-        kept = [dims.index(dim) for dim in varies if dim not in summed]
-        axes = range(min(kept) - min(map(dims.index, varies))) if kept else range(0)
-        axis = f"axis={tuple(axes) if len(axes) > 1 else 0}" if kept else ""
+        remaining = [dims.index(dim) for dim in varies if dim not in summed]
+        axes = range(min(remaining) - min(map(dims.index, varies))) if remaining else range(0)
+        axis = f"axis={tuple(axes) if len(axes) > 1 else 0}" if remaining else ""
         call = f".{self.values.dialect.methods.get(reduction, reduction)}({axis})"
         if reduction == "prod" and len(axes) > 1 and not self.values.dialect.reduces_several:
             call = ".prod(axis=0)" * len(axes)
@@ -403,9 +403,9 @@ class Additions:
         """Return the text of ``value``, the array of the terms of a reduction. Long arithmetic is wrapped in a call
         that makes the library's compiler compute it before the reduction, if the dialect has such a call.
         """
-        apart = self.values.dialect.apart
-        if apart and self._excess_of_arithmetic(value) >= LONG_ARITHMETIC:
-            return apart.format(self.values.scalar(value))
+        template = self.values.dialect.computed_first
+        if template and self._excess_of_arithmetic(value) >= LONG_ARITHMETIC:
+            return template.format(self.values.scalar(value))
         return self.values.scalar(value, ATOM)
 
     def _excess_of_arithmetic(self, value: Scalar) -> int:
@@ -452,11 +452,14 @@ class Additions:
         lanes = frame.lanes
         with self.values.inside(frame._replace(lanes=Lanes(tuple(order), lanes.images))):
             text = self._terms_text(value)
-        axes, kept = [n for n, dim in enumerate(order) if dim in summed], [dim for dim in order if dim not in summed]
-        axis = "" if not kept else f"axis={axes[0] if len(axes) == 1 else tuple(axes)}"
+        axes, remaining = (
+            [n for n, dim in enumerate(order) if dim in summed],
+            [dim for dim in order if dim not in summed],
+        )
+        axis = "" if not remaining else f"axis={axes[0] if len(axes) == 1 else tuple(axes)}"
         text += f".{self.values.dialect.methods.get(reduction, reduction)}({axis})"
         with self.values.inside(frame._replace(lanes=Lanes(lanes.dims[len(summed) :], lanes.images))):
-            return self.values.in_lane_order(text, kept, [":"] * len(kept)) if kept else text
+            return self.values.in_lane_order(text, remaining, [":"] * len(remaining)) if remaining else text
 
     def _in_whole(
         self, name: str, text: str, reduction: Reduction, frame: PrintingContext

@@ -30,7 +30,7 @@ class CRecurrencePrinter:
         self.integers = dict(step.integers)
         self.given = {a.name: a.shape for a in step.body.arguments}
         self.results = {a.name: a.shape for a in step.body.outputs}
-        self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
+        self.stacked = {record.result: record.array for record in step.recorded if record.kind == "stack"}
         self.states = {state.argument: names.fresh(state.argument) for state in step.carried}
         self.pointers = {name: names.fresh(f"new_{name}") for name in self.results}
         self.spare = {state.result: names.fresh(f"next_{state.result}") for state in step.carried}
@@ -66,18 +66,18 @@ class CRecurrencePrinter:
         for name, own in self.spare.items():
             yield f"{INDENT}real *{own} = {place};"
             place = f"{place} + {self.entries(self.results[name])}"
-        for kept in step.recorded:
-            if kept.kind == "sum":
-                yield from self.zeroed(self.names(kept.array), kept.result)
+        for record in step.recorded:
+            if record.kind == "sum":
+                yield from self.zeroed(self.names(record.array), record.result)
         length = self.forms.form(step.length)
         first, test, change = ("0", f"< {length}", "++") if not step.is_reversed else (f"{length} - 1", ">= 0", "--")
         yield f"{INDENT}for (ptrdiff_t {self.time} = {first}; {self.time} {test}; {self.time}{change}) {{"
         for line in self.step_lines(place):
             yield INDENT + line
         yield f"{INDENT}}}"
-        for kept in step.recorded:
-            if kept.kind == "last":
-                yield from self.copied(self.names(kept.array), self.last_value(kept.result), kept.result)
+        for record in step.recorded:
+            if record.kind == "last":
+                yield from self.copied(self.names(record.array), self.last_value(record.result), record.result)
         if self.has_code:
             yield f"{INDENT}return {self.code};"
 
@@ -128,12 +128,12 @@ class CRecurrencePrinter:
             values[name] = names(array) if self.given[name] else f"{names(array)}[0]"
         passed = [*(values[a.name] for a in step.body.arguments), *self.pointers.values(), scratch, *self.passed]
         yield f"{INDENT}{f'{self.code} |= ' * self.has_code}{self.function}({', '.join(passed)});"
-        for kept in step.recorded:
-            own = self.pointers[kept.result]
-            if kept.kind == "sum":
-                yield from self.added(names(kept.array), own, kept.result)
-            elif kept.kind == "stack" and self.stacked[kept.result] != kept.array:
-                yield from self.copied(f"({self.row(kept.array, self.results[kept.result])})", own, kept.result)
+        for record in step.recorded:
+            own = self.pointers[record.result]
+            if record.kind == "sum":
+                yield from self.added(names(record.array), own, record.result)
+            elif record.kind == "stack" and self.stacked[record.result] != record.array:
+                yield from self.copied(f"({self.row(record.array, self.results[record.result])})", own, record.result)
         for state in step.carried:
             yield f"{INDENT}{self.states[state.argument]} = {self.pointers[state.result]};"
         for name, own in self.spare.items():

@@ -116,7 +116,7 @@ class _DeviceLoop:
         self.integers = dict(step.integers)
         self.shapes = {a.name: a.shape for a in step.body.arguments}
         self.shapes |= {output.name: output.shape for output in step.body.outputs}
-        self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
+        self.stacked = {record.result: record.array for record in step.recorded if record.kind == "stack"}
         self.time = names.fresh("time")
         self.states = {state.argument: names.fresh(state.argument) for state in step.carried}
         self.results = {output.name: names.fresh(f"new_{output.name}") for output in step.body.outputs}
@@ -136,17 +136,17 @@ class _DeviceLoop:
             if name not in self.stacked:
                 for line in self.memory_lines(own, name):
                     inner.line(line)
-        for kept in step.recorded:
-            if kept.kind == "sum":
-                inner.line(self.launch("fill", kept.result, names(kept.array)))
+        for record in step.recorded:
+            if record.kind == "sum":
+                inner.line(self.launch("fill", record.result, names(record.array)))
         length = self.form(step.length)
         loop = inner.child(f"for {self.time} in range({f'{length} - 1, -1, -1' if step.is_reversed else length}):")
         for line in self.step_lines():
             loop.line(line)
-        for kept in step.recorded:
-            if kept.kind == "last":
-                last = self.spare.get(kept.result, self.results[kept.result])
-                inner.line(self.launch("copy", kept.result, names(kept.array), last))
+        for record in step.recorded:
+            if record.kind == "last":
+                last = self.spare.get(record.result, self.results[record.result])
+                inner.line(self.launch("copy", record.result, names(record.array), last))
         return "\n".join(block.render())
 
     def entries(self, name: str, level: int = 0) -> str:
@@ -194,12 +194,12 @@ class _DeviceLoop:
         values |= {name: names(array) for name, array in step.constants}
         passed = [*(values[a.name] for a in step.body.arguments), *self.results.values()]
         yield self.call(passed)
-        for kept in step.recorded:
-            own = self.results[kept.result]
-            if kept.kind == "sum":
-                yield self.launch("add", kept.result, names(kept.array), own)
-            elif kept.kind == "stack" and self.stacked[kept.result] != kept.array:
-                yield self.launch("copy", kept.result, self.row(kept.array, kept.result), own)
+        for record in step.recorded:
+            own = self.results[record.result]
+            if record.kind == "sum":
+                yield self.launch("add", record.result, names(record.array), own)
+            elif record.kind == "stack" and self.stacked[record.result] != record.array:
+                yield self.launch("copy", record.result, self.row(record.array, record.result), own)
         for state in step.carried:
             yield f"{self.states[state.argument]} = {self.results[state.result]}"
         for name, own in self.spare.items():

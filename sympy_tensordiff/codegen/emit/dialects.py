@@ -67,7 +67,7 @@ class Dialect:
     """Whether a method reduces several axes at once, for all reductions."""
     barrier: str = ""
     """The function whose argument the library's compiler computes once only, so that equal values stay equal."""
-    apart: str = ""
+    computed_first: str = ""
     """The function whose argument the library's compiler computes before it reduces it, not in the same loop."""
     optimize: str = ""
     """The option of ``einsum`` that makes it a matrix product."""
@@ -130,7 +130,7 @@ DIALECTS = {
         Dialect(
             "jax", "JAX", "jnp", ("import jax", "import jax.numpy as jnp", "from jax.scipy import linalg, special"),
             is_fused=True, is_differentiated=True, positive_part="jax.nn.relu",
-            barrier="computed_once({})", apart="computed_first({})", other_helpers=JAX_HELPERS,
+            barrier="computed_once({})", computed_first="computed_first({})", other_helpers=JAX_HELPERS,
             own=_SPECIAL | _CALLED | {"cosh": "cosh", "sigmoid": "jax.nn.sigmoid", "softplus": "jax.nn.softplus"},
             integers="jnp.asarray({}, int)", preamble={"real": "functools.partial(jnp.asarray, dtype=dtype)"},
         ),

@@ -62,15 +62,15 @@ class _PureLoop:
             own = self.values[state.argument] = of_result[state.result] = names.fresh(state.argument)
             shape = ".reshape(())" if self.is_number[state.argument] else ""
             self.carried[own] = f"{names(state.initial)}{shape}", self.results[state.result]
-        self.stacked = list(dict.fromkeys(kept.result for kept in step.recorded if kept.kind == "stack"))
+        self.stacked = list(dict.fromkeys(record.result for record in step.recorded if record.kind == "stack"))
         stacks = {result: names.fresh(f"all_{result}") for result in self.stacked}
         self.stacks = [*stacks.values()]
-        self.returned = {kept.array: stacks[kept.result] for kept in step.recorded if kept.kind == "stack"}
-        for kept in step.recorded:
-            if kept.kind == "last" and kept.result in of_result:
-                self.returned[kept.array] = of_result[kept.result]
-            elif kept.kind != "stack":
-                self.returned[kept.array] = self.carry(kept.result, is_sum=kept.kind == "sum")
+        self.returned = {record.array: stacks[record.result] for record in step.recorded if record.kind == "stack"}
+        for record in step.recorded:
+            if record.kind == "last" and record.result in of_result:
+                self.returned[record.array] = of_result[record.result]
+            elif record.kind != "stack":
+                self.returned[record.array] = self.carry(record.result, is_sum=record.kind == "sum")
 
     def carry(self, result: str, is_sum: bool) -> str:
         """Make the loop over time pass on one more variable: the latest value of the array ``result`` of a step or,

@@ -53,7 +53,7 @@ class _Loop:
         self.form = FormPrinter(names).form
         self.shapes = {a.name: a.shape for a in step.body.arguments}
         self.ranks = {output.name: len(output.shape) for output in step.body.outputs}
-        self.stacked = {kept.result: kept.array for kept in step.recorded if kept.kind == "stack"}
+        self.stacked = {record.result: record.array for record in step.recorded if record.kind == "stack"}
         self.time = names.fresh("time")
         self.values = {name: self.form(value) for name, value in step.integers} | {step.time: self.time}
         self.values |= {state.argument: names.fresh(state.argument) for state in step.carried}
@@ -71,9 +71,9 @@ class _Loop:
         loop = inner.child(f"for {self.time} in range({f'{length} - 1, -1, -1' if step.is_reversed else length}):")
         for line in (*self.step_lines(), *_next_states(step, self.values, self.results, self.stacked)):
             loop.line(line)
-        for kept in step.recorded:
-            if kept.kind == "last":
-                inner.line(f"{names(kept.array)}[...] = {self.results[kept.result]}")
+        for record in step.recorded:
+            if record.kind == "last":
+                inner.line(f"{names(record.array)}[...] = {self.results[record.result]}")
         return "\n".join(block.render())
 
     def first_lines(self) -> Iterable[str]:
@@ -86,9 +86,9 @@ class _Loop:
             if output.name not in self.stacked:
                 shape = tuple_text(self.form(extent.substitute(dict(step.integers))) for extent in output.shape)
                 yield f"{self.results[output.name]} = np.empty({shape}, {names(step.array)}.dtype)"
-        for kept in step.recorded:
-            if kept.kind == "sum":
-                yield f"{names(kept.array)}[...] = 0"
+        for record in step.recorded:
+            if record.kind == "sum":
+                yield f"{names(record.array)}[...] = 0"
 
     def step_lines(self) -> Iterable[str]:
         """Yield the lines of one time step: they call the step's function, and store or add its results."""
@@ -103,12 +103,12 @@ class _Loop:
         numbers = {state.argument for state in step.carried if not self.shapes[state.argument]}
         given = [f"{values[a.name]}[()]" if a.name in numbers else values[a.name] for a in step.body.arguments]
         yield f"{step_function(step)}({', '.join([*given, *self.results.values()])})"
-        for kept in step.recorded:
-            if kept.kind == "stack" and self.stacked[kept.result] != kept.array:
-                yield f"{names(kept.array)}[{self.time}] = {self.results[kept.result]}"
-            elif kept.kind == "sum":
-                own, new = ("[:]", "") if self.ranks[kept.result] else ("[()]", "[()]")
-                yield f"{names(kept.array)}{own} += {self.results[kept.result]}{new}"
+        for record in step.recorded:
+            if record.kind == "stack" and self.stacked[record.result] != record.array:
+                yield f"{names(record.array)}[{self.time}] = {self.results[record.result]}"
+            elif record.kind == "sum":
+                own, new = ("[:]", "") if self.ranks[record.result] else ("[()]", "[()]")
+                yield f"{names(record.array)}{own} += {self.results[record.result]}{new}"
 
 
 def _next_states(
@@ -123,12 +123,12 @@ def _next_states(
     counts: dict[str, int] = {}
     for state in step.carried:
         counts[state.result] = counts.get(state.result, 0) + 1
-    kept = {one.result for one in step.recorded if one.kind == "last"}
+    record = {one.result for one in step.recorded if one.kind == "last"}
     for state in step.carried:
         old, new = values[state.argument], results[state.result]
         if state.result in stacked and counts[state.result] == 1:
             yield f"{old} = {new}"
-        elif counts[state.result] == 1 and state.result not in kept:
+        elif counts[state.result] == 1 and state.result not in record:
             yield f"{old}, {new} = {new}, {old}"
         else:
             yield f"{old}[...] = {new}"

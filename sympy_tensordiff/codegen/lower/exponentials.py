@@ -170,9 +170,9 @@ class Exponentials:
                 entry: Node = yield self._as_product(node.args[0], whole)
                 return entry
         if node.op == "mul":
-            apart = self._with_shares(node)
-            if apart is not node:
-                parted: Node = yield self.final(apart)
+            with_shares = self._with_shares(node)
+            if with_shares is not node:
+                parted: Node = yield self.final(with_shares)
                 return parted
             spread = yield self._spread(node)
             if spread is not node:
@@ -392,8 +392,8 @@ class Exponentials:
         if node.op == "pow" and node.args[1].op == "const":
             found = yield self._root(node)
         elif node.op == "mul":
-            apart = self._with_shares(node)
-            found = yield (self._product(node) if apart is node else self.scaled(apart))
+            with_shares = self._with_shares(node)
+            found = yield (self._product(node) if with_shares is node else self.scaled(with_shares))
         elif node.op == "sum":
             found = yield self._sum(node)
         elif node.op == "add":

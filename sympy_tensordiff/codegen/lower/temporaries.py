@@ -86,7 +86,7 @@ class Storage:
         self.shifts = Shifts(graph, self.planner)
         self.kernels: list[programs.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
-        self.kept: list[programs.Array] = []
+        self.stored_arrays: list[programs.Array] = []
         self.sizes: list[programs.Size] = []
         self.notes: list[str] = []
         self.entries: dict[str, Entry] = {}
@@ -437,7 +437,7 @@ class Storage:
             own, _, body_entry = graph.inside(body, axes)
             extents, axes, body = [*extents, *body.data], [*axes, *own], body_entry
         yield self._kernel(name, axes, extents, guard, body, box)
-        self.kept.append(programs.Array(name, tuple(self.form(extent) for extent in extents)))
+        self.stored_arrays.append(programs.Array(name, tuple(self.form(extent) for extent in extents)))
         count = len(candidate.axes)
         why = f"{count} indices in place of {context.dimension} axes and loops"
         if count >= context.dimension:
@@ -456,10 +456,12 @@ class Storage:
         dictionary from the value to a candidate for one array over the whole range, with which the program can be built
         again.
         """
-        kept = {array.name for array in self.kept}
+        remaining = {array.name for array in self.stored_arrays}
         found = {}
         for node, arrays in self.stored.items():
-            own = {array.array: array.candidate for array in arrays if array.array in kept and array.candidate.axes}
+            own = {
+                array.array: array.candidate for array in arrays if array.array in remaining and array.candidate.axes
+            }
             if len(own) > 1 and (node.height or is_dear(node)) and node.op != "comprehension":
                 domain = self.shifts.common_domain(list(own.values()))
                 if domain is not None and self._is_known_outside(domain):

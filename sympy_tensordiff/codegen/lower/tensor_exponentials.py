@@ -35,15 +35,15 @@ def without_large_tensors(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """Return `roots` with whole-tensor formulas like ``log(sum(exp(X), axis=1))`` rewritten so that no exponential
     overflows: the greatest exponents are subtracted before.
     """
-    kept: set[Node] = set()
-    while any(_is_exponential(part) and part not in kept for part in reachable(*roots)):
-        work = _TensorExponentials(graph, kept)
+    remaining: set[Node] = set()
+    while any(_is_exponential(part) and part not in remaining for part in reachable(*roots)):
+        work = _TensorExponentials(graph, remaining)
         new = [trampoline(work.final(root)) for root in roots]
         # Where some value needs an exponential as it is, another array would serve the others, and nothing be won.
         needed = work.scaled_exponentials.intersection(arg for part in reachable(*new) for arg in part.args)
         if not needed:
             return new
-        kept |= needed
+        remaining |= needed
     return list(roots)
 
 
@@ -51,12 +51,12 @@ class _TensorExponentials(Exponentials):
     """Rewrites whole-tensor formulas so that no exponential in them overflows (see `without_large_tensors`). Results
     are cached by node.
 
-    The exponentials in `kept` stay as they are.
+    The exponentials in `remaining` stay as they are.
     """
 
-    def __init__(self, graph: Graph, kept: Collection[Node]) -> None:
+    def __init__(self, graph: Graph, remaining: Collection[Node]) -> None:
         super().__init__(graph)
-        self.kept = kept
+        self.remaining = remaining
         self.scaled_exponentials: set[Node] = set()
 
     def _final(self, node: Node) -> Recursion[Node]:
@@ -101,7 +101,7 @@ class _TensorExponentials(Exponentials):
         """Return `node` as ``exp(shift)*rest``, against overflow, by the rule for its kind of operation. If there is no
         rule, there is no shift, and ``rest`` is `node`.
         """
-        if _is_exponential(node) and node not in self.kept:
+        if _is_exponential(node) and node not in self.remaining:
             self.scaled_exponentials.add(node)
             exponent = yield self.final(node.args[0])
             return Scaled({exponent: 1}, self.graph.one, self.degree(node.args[0]), above=True)
@@ -181,11 +181,11 @@ class _TensorExponentials(Exponentials):
                 continue
             axes = tuple(sorted(around))
             exponent = graph.add([graph.ein(c, [(part, labels)], axes, sizes) for part, labels, c in members])
-            kept = tuple([label for label in axes if label in output])
-            greatest = self._largest(exponent, axes, kept)
-            less = graph.ein(-1, [(greatest, kept)], axes, sizes)
+            remaining = tuple([label for label in axes if label in output])
+            greatest = self._largest(exponent, axes, remaining)
+            less = graph.ein(-1, [(greatest, remaining)], axes, sizes)
             operands.append((graph.call(sympy.exp, (graph.add((exponent, less)),)), axes))
-            spread = graph.ein(1, [(greatest, kept)], output, sizes)
+            spread = graph.ein(1, [(greatest, remaining)], output, sizes)
             shift[spread] = shift.get(spread, 0) + 1
         summed = any(term.summed for term in terms) or not all(around.issubset(output) for around in groups)
         rest = graph.ein(coefficient, operands, output, sizes)
@@ -193,20 +193,22 @@ class _TensorExponentials(Exponentials):
         above, below = (any(getattr(term, side) for term in terms) for side in ("above", "below"))
         return Scaled({part: c for part, c in shift.items() if c}, rest, degree, above, below, summed)
 
-    def _largest(self, tensor: Node, axes: Labels, kept: Labels) -> Node:
-        """Return the maxima of `tensor` over the axes whose labels are not in `kept`, with 0 in place of an infinite
-        maximum; ``axes`` are the labels of all axes.
+    def _largest(self, tensor: Node, axes: Labels, remaining: Labels) -> Node:
+        """Return the maxima of `tensor` over the axes whose labels are not in `remaining`, with 0 in place of an
+        infinite maximum; ``axes`` are the labels of all axes.
         """
         graph = self.graph
         variables = {axis: graph.fresh(f"k{axis}") for axis in axes}
         body = entry(graph, tensor, [Affine.variable(variables[axis]) for axis in axes])
         extents = dict(zip(axes, tensor.shape, strict=True))
-        inner = [axis for axis in axes if axis not in kept]
+        inner = [axis for axis in axes if axis not in remaining]
         rows = ranges([variables[axis] for axis in inner], [extents[axis] for axis in inner])
         value = finite(graph, graph.reduce("max", [variables[axis] for axis in inner], rows, body))
-        if not kept:
+        if not remaining:
             return value
-        return graph.comprehension([variables[axis] for axis in kept], [extents[axis] for axis in kept], value)
+        return graph.comprehension(
+            [variables[axis] for axis in remaining], [extents[axis] for axis in remaining], value
+        )
 
 
 def _core(part: Node, labels: Labels) -> tuple[Node, Labels]:

@@ -103,14 +103,14 @@ def eliminate_dead_steps(program: Program) -> Program:
     Law: each step that is left fills a result, or an array that a later step reads.
     """
     needed = {array.name for array in program.outputs}
-    kept: list[Step] = []
+    remaining: list[Step] = []
     for step in reversed(program.kernels):
         if not needed.isdisjoint(filled_arrays(step)):
             if isinstance(step, Recurrence):
                 step = replace(step, recorded=tuple([one for one in step.recorded if one.array in needed]))
-            kept.append(step)
+            remaining.append(step)
             needed.update(uses(step).arrays)
-    return program.with_steps(reversed(kept), {array.name for array in program.temporaries} - needed)
+    return program.with_steps(reversed(remaining), {array.name for array in program.temporaries} - needed)
 
 
 # ---------------------------------------------------------------------------- arrays that are copies of others

@@ -92,7 +92,7 @@ def _block_loop(step: Recurrence) -> BlockRecurrence | None:
     body = in_launches(recomputed(calls_in_loops(replace(step.body, kernels=kernels))))
     shapes, axes = array_shapes(body), batch_axes(body, [(state.argument, state.result) for state in step.carried])
     private = {row.name for one in body.kernels if isinstance(one, FusedKernels) for row in one.rows}
-    stored = {kept.result for kept in step.recorded if kept.kind == "stack"}
+    stored = {record.result for record in step.recorded if record.kind == "stack"}
     memory = [shapes[array.name] for array in body.temporaries if array.name not in private]
     memory += [output.shape for output in body.outputs if output.name not in stored]
     memory += [shapes[name] for name in {state.result: None for state in step.carried} if name not in stored]

@@ -60,9 +60,9 @@ def recomputed(program: Program) -> Program:
             times = [_times(user, array.name, shapes) for user in kernels]
             if None not in times and sum(filter(None, times)) <= MAX_TIMES:
                 new = {user.array: with_values(user, first, all_names(program)) for user in kernels}
-                kept = [step for step in program.kernels if step is not first]
+                remaining = [step for step in program.kernels if step is not first]
                 named = {user.array for user in kernels}
-                changed = [new[step.array] if step.array in named and step in users else step for step in kept]
+                changed = [new[step.array] if step.array in named and step in users else step for step in remaining]
                 program = program.with_steps(changed, gone={array.name})
     return program
 

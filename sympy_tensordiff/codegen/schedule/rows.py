@@ -63,20 +63,20 @@ def interchange_bounds(loop: Loop, axis: str) -> tuple[Loop, Bounds, Bounds] | N
     """
     variable, place = Affine.variable(loop.variable), Affine.variable(axis)
     ends: tuple[list[Bound], list[Bound]] = [], []
-    kept: tuple[list[Bound], list[Bound]] = [], []
+    remaining: tuple[list[Bound], list[Bound]] = [], []
     for side, found in enumerate((loop.lows, loop.highs)):
         for bound in found:
             factor = bound.form.coefficient(axis)
             if axis not in bound.form.atoms():
-                kept[side].append(bound)
+                remaining[side].append(bound)
             elif abs(factor) == 1 and bound.divisor == 1 and axis not in bound.form.hidden():
                 # variable >= axis + rest is axis <= variable - rest, and so on.
                 ends[side ^ (factor == 1)].append(Bound((variable - bound.form) * factor + place))
             else:
                 return None
-    if not all(kept):
+    if not all(remaining):
         return None
-    return replace(loop, lows=tuple(kept[0]), highs=tuple(kept[1])), tuple(ends[0]), tuple(ends[1])
+    return replace(loop, lows=tuple(remaining[0]), highs=tuple(remaining[1])), tuple(ends[0]), tuple(ends[1])
 
 
 def guard_bounds(test: If, axis: str) -> tuple[tuple[Constraint, ...], Bounds, Bounds] | None:

@@ -395,5 +395,5 @@ def _without_redundant_operands(low: Expr, high: Expr) -> Expr:
         return high
     lows = (low, *bound_forms(low, Max))
     below = [part for part in high.args if any(expand(form - part).is_positive for form in lows)]
-    kept = [part for part in high.args if part not in below]
-    return Max(*(kept or below))
+    remaining = [part for part in high.args if part not in below]
+    return Max(*(remaining or below))

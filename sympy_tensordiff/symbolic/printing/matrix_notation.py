@@ -136,19 +136,19 @@ class _Network:
         columns: dict[str, Any] = {}
         matrix = None
         for component in self._components():
-            kept = [label for label in output if label in component]
-            while self._edges(component) > len(component) - (1 if kept else 0):
-                label = self._between_neighbours(component, kept)
+            remaining = [label for label in output if label in component]
+            while self._edges(component) > len(component) - (1 if remaining else 0):
+                label = self._between_neighbours(component, remaining)
                 if label is None:
                     return None
                 self._join(label)
                 component.remove(label)
-            if not kept:
+            if not remaining:
                 scalars.append(self._trace(component) or self._scalar(component))
-            elif len(kept) == 1:
-                columns[kept[0]] = self._column(kept[0], ())
+            elif len(remaining) == 1:
+                columns[remaining[0]] = self._column(remaining[0], ())
             else:
-                matrix = self._matrix_product(self._path(*kept))
+                matrix = self._matrix_product(self._path(*remaining))
         if len(columns) == 2:
             return scalars, Outer(*(columns[label] for label in output))
         return scalars, next(iter(columns.values()), matrix)
@@ -159,13 +159,13 @@ class _Network:
         """
         return sum(len(self.matrices[label]) for label in component) // 2
 
-    def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
+    def _between_neighbours(self, component: Sequence[str], remaining: Collection[str]) -> str | None:
         """Return a label in ``component`` that is an axis of exactly two matrices, so that `_join` can multiply them
-        over it; None if there is none. Labels in ``kept``, the axes of the result, are left out.
+        over it; None if there is none. Labels in ``remaining``, the axes of the result, are left out.
 
         A label whose two neighbours are connected by a matrix is preferred.
         """
-        ends = {label: list(self.matrices[label]) for label in component if label not in kept}
+        ends = {label: list(self.matrices[label]) for label in component if label not in remaining}
         found = [label for label in ends if len(ends[label]) == 2]
         return next((label for label in found if ends[label][0] in self.matrices[ends[label][1]]), (*found, None)[0])
 

@@ -265,8 +265,8 @@ def _with_one_root(factors: Sequence[Any]) -> list[Any]:
 def sum_of_axes(notation: Einsum) -> Call | None:
     """Return a contraction of one tensor as ``sum(A, axis=...)``; None for any other contraction."""
     labels, output = notation.inputs[0], notation.output
-    kept = [label for label in labels if label in output]
-    if len(notation.inputs) > 1 or output != "".join(kept) or len(set(labels)) != len(labels):
+    remaining = [label for label in labels if label in output]
+    if len(notation.inputs) > 1 or output != "".join(remaining) or len(set(labels)) != len(labels):
         return None
     axes = tuple(axis for axis, label in enumerate(labels) if label not in output)
     axis = axes[0] if len(axes) == 1 else axes
@@ -313,8 +313,8 @@ def with_sums(chain: Chain) -> list[Any]:
     """Return the factors of the matrix product ``chain``; a product with a vector of ones becomes a call of ``sum``."""
     first, *rest = chain.factors
     if isinstance(first, RowVector) and is_ones(first.vector):
-        kept = rest[:-1] if len(rest) > 1 and is_ones(rest[-1]) else rest
-        return [Call("sum", (kept[0] if len(kept) == 1 else Chain(tuple(kept)),))]
+        remaining = rest[:-1] if len(rest) > 1 and is_ones(rest[-1]) else rest
+        return [Call("sum", (remaining[0] if len(remaining) == 1 else Chain(tuple(remaining)),))]
     if not is_ones(rest[-1]):
         return [first, *rest]
     *others, matrix = chain.factors[:-1]

@@ -280,8 +280,8 @@ def _operand(node: Any) -> _Operand:
     if all(node.label_extents[label] == 1 for label in new):
         return _Operand(tuple(node.shape), _notation(node), own, bare, _notation(node))
     ones = Constant("ones", tuple(node.label_extents[label] for label in new))
-    kept = "".join(node.output[axis] for axis in own)
-    full = _contracted([(kept, bare), ("".join(new), ones)], node.output, node)
+    remaining = "".join(node.output[axis] for axis in own)
+    full = _contracted([(remaining, bare), ("".join(new), ones)], node.output, node)
     if (given := _unrepeated_operand(node)) is not None:
         return _Operand(tuple(given.shape), _notation(given), own, bare, full)
     flags = tuple(axis not in own for axis in range(own[0], len(axes)))

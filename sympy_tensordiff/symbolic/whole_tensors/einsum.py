@@ -356,8 +356,10 @@ def with_unit_axes(tensor: Any, axes: Sequence[int]) -> Any:
     if not axes:
         return tensor
     labels = axis_labels((*shape_of(tensor), *axes))
-    kept, new = ("".join(label for n, label in enumerate(labels) if (n in axes) is is_new) for is_new in (False, True))
-    return EinsumProduct(f"{kept},{new}->{labels}", tensor, FilledTensor(1, [1] * len(axes)))
+    remaining, new = (
+        "".join(label for n, label in enumerate(labels) if (n in axes) is is_new) for is_new in (False, True)
+    )
+    return EinsumProduct(f"{remaining},{new}->{labels}", tensor, FilledTensor(1, [1] * len(axes)))
 
 
 def _mismatch_message(operands: Sequence[Any], first: int, second: int, back: int) -> str:

@@ -47,10 +47,10 @@ def add(*terms: Any) -> Any:
     """
     checked = aligned([term for term in (operand(term, "operator +") for term in terms) if term != 0], "operator +")
     shape = broadcast_shape(checked, "operator +")
-    kept = _collect_symmetric_terms([term for term in checked if not _is_zero(term)])
-    if not any(map(shape_of, kept)):
-        return FilledTensor(Add(*kept), shape)
-    return kept[0] if len(kept) == 1 else TensorAdd(*kept)
+    remaining = _collect_symmetric_terms([term for term in checked if not _is_zero(term)])
+    if not any(map(shape_of, remaining)):
+        return FilledTensor(Add(*remaining), shape)
+    return remaining[0] if len(remaining) == 1 else TensorAdd(*remaining)
 
 
 def _collect_symmetric_terms(terms: list[Any]) -> list[Any]:

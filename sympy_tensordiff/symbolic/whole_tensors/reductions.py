@@ -132,10 +132,10 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
     total = logsumexp(A, gone)
     if shape_of(total):
         labels = axis_labels(shape_of(A))
-        kept = "".join(label for number, label in enumerate(labels) if number not in gone)
+        remaining = "".join(label for number, label in enumerate(labels) if number not in gone)
         summed = "".join(labels[number] for number in gone)
         ones = FilledTensor(1, [shape_of(A)[number] for number in gone])
-        total = EinsumProduct(f"{kept},{summed}->{labels}", total, ones)
+        total = EinsumProduct(f"{remaining},{summed}->{labels}", total, ones)
     return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
 
 
@@ -280,8 +280,8 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
     shape, gone = shape_of(A), checked_axes(axis, A, owner)
     if not gone:
         return A
-    kept = [axis for axis in range(len(shape)) if axis not in gone]
-    if keepdims and kept:
+    remaining = [axis for axis in range(len(shape)) if axis not in gone]
+    if keepdims and remaining:
         return with_unit_axes(_reduce(reduction, A, axis, False, owner), gone)
     lengths = [shape[axis] for axis in sorted(gone)]
 
@@ -289,12 +289,12 @@ def _reduce(reduction: Any, A: Any, axis: Any, keepdims: bool, owner: str) -> An
         """Return the entry of the result at ``indices``: the reduction of entries of ``A`` over the reduced axes."""
         own = entry_indices(fresh_indices(len(gone), (A, *indices, *shape)), lengths)
         at = dict(zip(sorted(gone), own, strict=True))
-        at |= zip(kept, [indices[axis] for axis in kept] if keepdims else indices, strict=True)
+        at |= zip(remaining, [indices[axis] for axis in remaining] if keepdims else indices, strict=True)
         limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
         body = inline_entry(A, [at[axis] for axis in range(len(shape))])
         return reduction(body, *limits) if limits else body
 
-    extents = [S.One if axis in gone else extent for axis, extent in enumerate(shape) if keepdims or axis in kept]
+    extents = [S.One if axis in gone else extent for axis, extent in enumerate(shape) if keepdims or axis in remaining]
     return tabulate(extents, (A,), entry)
 
 
