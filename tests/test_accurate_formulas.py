@@ -402,7 +402,7 @@ def tails(name, dtype):
 
 
 @every("backend, dtype, name", [(b, d, f) for b in ("numpy", "llvm") for d in TYPES for f in STORED], turns=8)
-def test_derivatives_beside_stored_values(backend, dtype, name):
+def test_derivatives_with_stored_values(backend, dtype, name):
     """In each combination of value, gradient and product with the Hessian, each entry is within 8 units of its own last
     place, also where ``1 - tanh(u)**2`` of the stored value has no digits left.
     """
@@ -424,7 +424,7 @@ def test_derivatives_beside_stored_values(backend, dtype, name):
                 assert error <= ULPS, (keys, key, at, float(error))
 
 
-def test_factors_beside_a_series_have_one_form():
+def test_factors_of_a_series_have_one_form():
     """In the derivative of a squared residual, the residual is computed once, not for the series and next to it."""
     i, k, n, d = td.indices("i k n d")
     P, x, s = td.TensorSymbol("P", n), td.TensorSymbol("x", (n, d)), td.TensorSymbol("s", 2)

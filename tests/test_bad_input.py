@@ -270,7 +270,7 @@ def test_whole_tensors(call, kind, message):
     refuse(call, kind, message)
 
 
-def test_python_itself_refuses_what_is_no_container():
+def test_python_itself_refuses_other_types_than_containers():
     for call in (lambda: list(x), lambda: len(x), lambda: float(x[0]), lambda: bool(x[0] > 0), lambda: np.exp(x)):
         with pytest.raises(TypeError):
             call()

@@ -76,7 +76,7 @@ def test_unknown_rows_are_refused() -> None:
         chosen(["fir", "matmull"])
 
 
-def test_every_row_stands_on_its_own() -> None:
+def test_every_row_is_independent() -> None:
     assert len(ROWS) == sum(len(module.ROWS) for module in MODULES)  # no name twice
     for row in ROWS.values():
         assert [peer.library for peer in row.peers].count("numpy") == 1

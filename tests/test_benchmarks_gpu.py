@@ -52,7 +52,7 @@ def test_what_a_run_writes(simulator, tmp_path):
     assert all(isinstance(seconds, float) for _, seconds in times)  # the simulator has no clock: 0 or -1 ms
 
 
-def test_measured_times_beside_the_model() -> None:
+def test_measured_times_and_the_model() -> None:
     """Of launches one after another; those of a library are not in the model."""
     row = ROWS["matmul"]
     launches = gpu.predicted(gpu.compiled(row, row.quick, ["cuda"])["ours, cuda"], row.quick, "float64")

@@ -139,7 +139,7 @@ def test_a_quotient_adds_no_loop_to_a_sum_of_choices(layers):
     assert gradient[1] <= 9 * gradient[0]  # cubic, as a product of matrices
 
 
-def test_what_is_never_chosen_is_0_beside_a_quotient_that_is_infinite():
+def test_a_case_that_is_never_chosen_is_0_with_an_infinite_quotient():
     s, c, W, value = quotients_in_layers(2)
     V = td.TensorSymbol("V", W.shape)
     arrays = np.array([[-1.0, -2.0], [0.5, 1.5]]), np.array([0.0, 2.0]), np.array([[1.0, 0.5], [0.25, 2.0]])

@@ -32,7 +32,7 @@ def test_forms(function):
     assert (one == other).all()
 
 
-def test_unequal_stands_under_the_sign():
+def test_unequal_names_its_limits_below_the_sign():
     forces = td.diff(S(unequal(y[i] * y[j] / Abs(x[i] - x[j])), *BOTH), x[p])
     assert r"\sum_{j=0,\, j \neq p}^{n - 1} \frac" in latex(forces)
     assert latex(S(unequal(W[i, j]), *BOTH)) == r"\sum_{j=0}^{n - 1} \sum_{i=0,\, i \neq j}^{n - 1} W_{i j}"

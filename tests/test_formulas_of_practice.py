@@ -199,7 +199,7 @@ def test_they_are_the_same_functions_elsewhere(backend):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-def test_gradients_of_small_norms_stand_beside_unit_vectors(backend):
+def test_gradients_of_small_norms_are_near_unit_vectors(backend):
     """A comparison of the sum of squares with 0 would be one of a square that underflows."""
     x = TENSORS[0]
     unit = np.array([3.0, 4, 12]) / 13

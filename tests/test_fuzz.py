@@ -225,7 +225,7 @@ def test_wrong_first_and_second_derivatives_are_found(monkeypatch):
 
 
 @pytest.mark.in_turns(8)
-def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
+def test_crashes_refusals_and_slow_cases_are_distinguished(monkeypatch):
     def fate(seed):
         if seed == 1:
             raise UnsupportedError("tensor x has the extent M*N + 1: products of sizes are not supported yet")

@@ -266,7 +266,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_what_is_not_read_is_refused_with_its_place(text: str) -> None:
+def test_errors_of_other_texts_have_positions(text: str) -> None:
     with pytest.raises(ParseError, match=re.escape(HOSTILE[text])) as caught:
         td.parse(text, language="latex")
     assert re.match(r"line \d+, column \d+: ", str(caught.value))

@@ -88,7 +88,7 @@ def test_what_a_person_reads_of_a_gaussian_process():
     assert str(parts[2][1]) == "e**2*DeltaTensor(n) + s**2*t0"
 
 
-def test_parts_of_stencils_are_the_same_wherever_they_stand():
+def test_parts_of_stencils_are_the_same_at_all_positions():
     u = td.TensorSymbol("u", (n, m))
     step = (u[i + 1, j] - u[i, j]) ** 2 + (u[i, j + 1] - u[i, j]) ** 2 + sympy.Rational(1, 100)
     variation = td.IndexedSum(td.sqrt(step), (i, 0, n - 2), (j, 0, m - 2))

@@ -138,7 +138,7 @@ def test_a_read_outside_a_comprehension():
         evaluate(inner[j], {x: X, j: 3})
 
 
-def test_a_read_outside_beside_conditions_and_factors():
+def test_a_read_outside_with_conditions_and_factors():
     data = TensorSymbol("a", n, dtype=int)
     outside, holds, fails = Eq(data[5], 1), Eq(data[0], 0), Eq(data[0], 1)
     values = {data: [0, 1, 2], y: X}

@@ -220,7 +220,7 @@ def test_a_number_is_divided_by_a_size():
         assert_derivative_exact(inner, v, sizes, backends=())
 
 
-def test_an_entry_of_a_flat_matrix_may_be_taken_apart():
+def test_the_index_of_a_flat_matrix_may_be_split():
     rows = td.TensorComprehension(x[M * i + j], (i, N))
     first = rows.subs(j, 0)
     assert str(first) == "TensorComprehension(x[M*i], (i, N))"

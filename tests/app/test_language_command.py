@@ -96,11 +96,11 @@ def test_matrix_formulas(run, command):
     assert err == "" or err.startswith("assumed: ")
 
 
-def test_what_is_assumed_is_told(run):
+def test_assumptions_are_reported(run):
     assert run("tr(A*X)", "--wrt", "X")[2] == "assumed: A is a matrix, X is a matrix\n"
 
 
-def test_long_work_is_told_on_a_terminal(monkeypatch):
+def test_long_work_is_reported_on_a_terminal(monkeypatch):
     printed = io.StringIO()
     printed.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", printed)

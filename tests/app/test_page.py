@@ -217,14 +217,14 @@ def test_graph_and_code() -> None:
     assert "cuda.grid" in message(want="cuda")["code"]["text"] and "np.cos" in message(want="numpy")["code"]["text"]
 
 
-def test_wrong_inputs_are_told_with_their_places() -> None:
+def test_errors_of_wrong_inputs_have_positions() -> None:
     found = message(language="index", source="declare x[n]\nf[i] = x[i] + z[i] derivative wrt x")
     assert (found["place"]["line"], found["place"]["column"]) == (2, 15)
     assert found["place"]["text"].endswith("\n              ^")
     assert "not declared" in message(source="declare x 1 expression y derivative wrt x")["error"]
 
 
-def test_reads_outside_of_shapes_are_told() -> None:
+def test_reads_outside_of_shapes_are_reported() -> None:
     found = message(language="index", source="declare x[n] s = sum(x[i], (i, 0, n)) derivative wrt x")
     assert "x[i] is read outside of the shape of x, along axis 0, whatever the sizes" in found["error"]
 
@@ -251,7 +251,7 @@ def test_what_has_no_form_says_so() -> None:
     assert large == {"error": "this takes 200,001 characters, and at most 200,000 are shown"}
 
 
-def test_a_wrong_derivative_is_told(monkeypatch) -> None:
+def test_a_wrong_derivative_is_reported(monkeypatch) -> None:
     x = td.TensorSymbol("x", 3)
     parsed = td.ParsedExpression({"x": x}, td.sin(x), (x,))
     found = answers.text_or_error(lambda: "\n".join(answers.check_lines(parsed, td.diag(td.sin(x)))))
@@ -631,7 +631,7 @@ def test_several_users_at_once(server) -> None:
 @pytest.mark.in_turns(8)
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_it_ends_when_it_is_told_to(name) -> None:
+def test_it_ends_on_request(name) -> None:
     command = [sys.executable, "-m", "sympy_tensordiff", "serve", "--port", "0", "--workers", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

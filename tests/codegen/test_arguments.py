@@ -254,7 +254,7 @@ def test_out_that_does_not_fit(reason):
         MATMUL(a, b, out=out)
 
 
-def test_out_beside_an_input_is_fine():
+def test_out_next_to_an_input_in_memory_is_allowed():
     """Interleaved memory that is not shared is not an overlap."""
     both = np.ones((4, 8))
     MATMUL(both[:, ::2], SQUARE, out=both[:, 1::2])

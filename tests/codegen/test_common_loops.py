@@ -60,7 +60,7 @@ def test_an_entry_that_was_stored_is_not_read_again():
     assert add("s", times(Name("w1"), Name("w0"))) in loop.body
 
 
-def test_what_lies_between_comes_first():
+def test_inner_terms_come_first():
     begin, factor = accumulator("s"), let("c", exp(Name("r")))
     one, other = first(Set(A, log(J))), first(add("s", times(Name("c"), log(J))))
     after = Set(Load("z", ()), Load("a", (Affine(),)))

@@ -107,7 +107,7 @@ MAXIMA = {
 
 @pytest.mark.usefixtures("uncompiled")
 @every("name", [*MAXIMA], turns=10)
-def test_shares_wherever_the_values_stand(name):
+def test_values_at_all_positions_are_shared(name):
     value = MAXIMA[name]
     slope = td.gradient(value, x)
     at = np.array([1.0, 3, 3, 2, 5, 5, 5, 1, 2, 1, 2, 3])

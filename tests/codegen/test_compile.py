@@ -267,7 +267,7 @@ def test_the_code_depends_on_the_machine_and_on_the_type(folder, request, monkey
     cache.code_versions.cache_clear()
 
 
-def test_printed_modules_stand_alone(tmp_path):
+def test_printed_modules_need_no_package(tmp_path):
     """The text is a module that anybody can import and run."""
     (tmp_path / "standing.py").write_text(print_source(CASES["matmul"][0], "numpy"))
     specification = importlib.util.spec_from_file_location("standing", tmp_path / "standing.py")
@@ -278,7 +278,7 @@ def test_printed_modules_stand_alone(tmp_path):
     np.testing.assert_array_equal(out, A @ B)
 
 
-def test_arrays_of_another_program_are_told_apart():
+def test_arrays_of_another_program_are_distinguished():
     """Modules are loaded by their text: equal texts are one module, different ones never are."""
     first, second = CompiledFunction(doubled(), "numpy"), CompiledFunction(doubled(factor=3.0), "numpy")
     assert first(np.ones(1)) != second(np.ones(1))

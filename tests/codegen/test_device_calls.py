@@ -230,7 +230,7 @@ def exported(array, waits):
     return Exported(memory, array, waits.append)
 
 
-def test_capsules_say_where_entries_stand():
+def test_capsules_have_the_positions_of_entries():
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     read = read_capsule(array.T.__dlpack__())
     assert read == Memory(array.ctypes.data, (4, 3), (4, 16), np.dtype(np.float32), 0)

@@ -183,7 +183,7 @@ def test_reads_of_data_outside_of_their_shape():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_rows_of_a_nest_beside_data():
+def test_rows_of_a_nest_with_data():
     """Sums that a row expands are entries of no array of the program, and are not read before the loops."""
     f, g = td.TensorSymbol("f", n), td.TensorSymbol("g", n)
     b, one = sp.Symbol("b"), td.TensorSymbol("one", n, dtype=int, below=n)

@@ -195,7 +195,7 @@ READS = {"columns": [(k, i)], "rows": [(i, k)], "both": [(i, k), (k, i)], "more 
 
 
 @pytest.mark.parametrize("name", READS)
-def test_products_of_matrices_lie_as_loops_read_them(name):
+def test_products_of_matrices_have_the_layout_that_loops_read(name):
     program = product_read(*READS[name])
     turned = in_reading_order(program)
     found = next(step.output for step in turned.kernels if isinstance(step, ContractionStep))
@@ -240,7 +240,7 @@ def test_a_masked_divergence_reads_its_product_along_rows():
 
 
 @pytest.mark.parametrize("output", [(0, 1, 2, 3), (0, 3, 1, 2), (1, 0, 2, 3)])
-def test_results_of_batched_products_lie_as_loops_read_them(output):
+def test_results_of_batched_products_have_the_layout_that_loops_read(output):
     """The rows of a result may be two axes; labels of a batch that are not in front keep their places."""
     product = ContractionStep("c", output, Operand("a", (0, 1, 2, 4)), Operand("b", (0, 3, 4)))
     axes = dict(enumerate(["p", "q", "i", "j"]))
@@ -260,7 +260,7 @@ def test_results_of_batched_products_lie_as_loops_read_them(output):
     check_against(*map(calls_in_loops, (program, turned)), values)
 
 
-def test_a_product_lies_as_the_arguments_that_are_read_with_it():
+def test_a_product_has_the_layout_of_the_arguments_read_with_it():
     """Log likelihoods of counts G: two kernels and the value read G with the product, which is transposed for them."""
     n, m, r, i, j, k = td.indices("n m r i j k")
     A, B, G = td.TensorSymbol("A", (n, r)), td.TensorSymbol("B", (r, m)), td.TensorSymbol("G", (n, m))
@@ -274,7 +274,7 @@ def test_a_product_lies_as_the_arguments_that_are_read_with_it():
     assert " : array (m, n)\n" not in temporaries
 
 
-def test_a_product_lies_with_what_is_computed_from_it():
+def test_a_product_has_the_layout_of_the_values_computed_from_it():
     """The hidden layer is read by columns for a vector of weights: it and the product below it are transposed."""
     n, d, h, a = td.indices("n d h a")
     inputs, targets = td.TensorSymbol("X", (n, d)), td.TensorSymbol("y", n)

@@ -360,7 +360,7 @@ np.testing.assert_allclose(td.lambdify([A, X], td.solve(A, X) * td.logdet(A), "l
     subprocess.run([sys.executable, "-c", text], check=True, cwd=Path(td.__file__).parents[1])
 
 
-def test_a_missing_function_of_c_is_told_before_llvm_ends_the_process():
+def test_a_missing_function_of_c_is_reported_before_llvm_ends_the_process():
     with pytest.raises(llvm.UnavailableError, match="the library of C has no function no_such_function"):
         llvm._open_symbols(["no_such_function"])
 
@@ -566,7 +566,7 @@ def test_long_loops_of_known_lengths_are_unrolled_in_part():
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="relocations of x86-64")
-def test_code_and_constants_may_lie_anywhere():
+def test_code_and_constants_may_be_at_any_address():
     """No relocation of 32 bits between sections, for which LLVM ends the process where large arrays separate them."""
     x = td.TensorSymbol("x", n)
     formula = td.sum(td.exp(x) * td.log(x) + td.sin(x) / 3) + td.norm(x, 3)

@@ -181,7 +181,7 @@ EXCHANGE = td.IndexedSum(
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("size", [1, 3, 9])
-def test_reads_of_permuted_indices_are_summed_apart(backend, size):
+def test_reads_of_permuted_indices_are_summed_separately(backend, size):
     """The energy of Coulomb and exchange integrals, and its gradient: each sum is contiguous along one loop."""
     random = np.random.default_rng(size)
     tensor, matrix = random.normal(size=(size,) * 4), random.normal(size=(size, size))
@@ -224,7 +224,7 @@ def test_a_matrix_and_its_transpose_multiply_a_vector_one_after_the_other(size):
     np.testing.assert_allclose(slope, matrix @ vector + matrix.T @ vector, rtol=1e-12, atol=1e-12)
 
 
-def test_a_product_with_a_matrix_and_its_transpose_uses_a_product_that_is_needed_anyway():
+def test_a_product_with_a_matrix_and_its_transpose_uses_a_product_that_is_stored():
     """Of ``(Q + Q.T) @ H``, another result computes ``Q.T @ H``: what is left is one product, no sum of matrices."""
     h = td.TensorSymbol("H", (n, m))
     program = build_program([Q, h], (td.sum(td.exp(Q.T @ h)), (Q + Q.T) @ h))

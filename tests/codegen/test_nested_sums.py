@@ -196,7 +196,7 @@ def test_a_quadratic_form_reads_the_sums_of_its_gradient():
     np.testing.assert_allclose(found[1], both / 2, rtol=1e-12)
 
 
-def test_common_factors_of_all_terms_stand_in_front():
+def test_common_factors_of_all_terms_precede_the_sum():
     graph = Graph()
     reader = Reader(graph)
     read = lambda *exprs: [reader.read(as_operand(one, "")) for one in exprs]  # noqa: E731

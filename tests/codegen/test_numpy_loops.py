@@ -148,7 +148,7 @@ def test_products_with_windows_of_a_vector(step, along):
 
 
 @pytest.mark.parametrize("lengths", [(8, 9), (100, 3), (3, 100)])
-def test_windows_that_lie_partly_on_a_vector(lengths):
+def test_windows_that_overlap_a_vector_partly(lengths):
     """Nothing is multiplied by zeros around it: what is not finite reaches the entries of its own."""
     program, _ = CASES["correlation_adjoint"]
     function = CompiledFunction(program, "numpy")

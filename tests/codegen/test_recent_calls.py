@@ -126,7 +126,7 @@ def module_of(function):
     return function._module(np.dtype(float))
 
 
-def test_what_other_libraries_refuse_is_told_in_words(matmul):
+def test_refusals_of_other_libraries_are_explained(matmul):
     good = Foreign(B)
     matmul(A, good)
     matmul(A, good)

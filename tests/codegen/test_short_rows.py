@@ -81,7 +81,7 @@ ALONE = {
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_entries_that_gain_nothing_stay_apart(name):
+def test_entries_that_gain_nothing_stay_separate(name):
     x, y, b = td.TensorSymbol("x", (n, 3)), td.TensorSymbol("y", (3, m)), td.TensorSymbol("b", m)
     source = text_of(ALONE[name](x, y, b), 3, x, y, b)
     assert re.search(r"for q in range\((3|result\.shape\[1\])\):", source)

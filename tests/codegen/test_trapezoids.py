@@ -158,7 +158,7 @@ def test_terms_outside_of_the_range_are_not_multiplied(name, parallel, dtype, re
 
 
 @pytest.mark.in_turns(8)
-def test_beside_a_library_call_that_is_not_compiled():
+def test_loops_with_a_library_call_that_is_not_compiled():
     X = td.TensorSymbol("X", (d, d))
     expr = FOUND["diagonal"][0] @ td.inv(X)
     assert trapezoids(program_of(expr))

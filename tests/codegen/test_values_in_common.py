@@ -159,7 +159,7 @@ def test_values_are_those_of_numpy(make, backend):
 
 
 @pytest.mark.in_turns(4)
-def test_quotients_beside_other_exponentials_have_one_maximum():
+def test_quotients_with_other_exponentials_have_one_maximum():
     """Weights are at most 1: no sum of them over the points needs a maximum over the points."""
     text = lines_of(triangular_mixture)
     assert text.count("greatest = -real(math.inf)") == 1

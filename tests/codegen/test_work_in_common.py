@@ -189,7 +189,7 @@ def test_a_sum_of_products_of_matrices_is_several_of_them():
     assert len(products_of(rotary_scores)) == 6  # two for the scores, two for each gradient
 
 
-def test_differences_of_entries_are_not_taken_apart():
+def test_differences_of_entries_are_not_split():
     """The difference may be exact, and the two sums lose its digits."""
     value = Entries(Sum((A[i, k] - B[j, k]) * C[k, j], over(k, n)), (i, n), (j, n))
     program = build_program((A, B, C), value, rows=True, trapezoids=True, tables=True)

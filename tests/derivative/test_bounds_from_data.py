@@ -44,7 +44,7 @@ def test_by_a_parameter_reads():
     assert str(sympy.diff(value, r)) == "-IndexedSum(j*exp(-j*r)*x[j]*y[i], (j, 0, h[i]), (i, 0, n - 1))"
 
 
-def test_conditions_stand_before_the_limits_that_need_them():
+def test_conditions_precede_the_limits_that_need_them():
     """``p[h[i] - 1]`` exists only where the condition holds."""
     before = Piecewise((Sum(TERM, (j, p[h[i] - 1], p[h[i]] - 1)), h[i] >= 1), (0, True))
     slope = sympy.diff(Sum(y[i] * before, (i, 0, n - 1)), r)
@@ -76,7 +76,7 @@ def test_a_class_and_all_others_are_two_terms():
     np.testing.assert_allclose(found, (winners / winners.sum(1, keepdims=True)).T @ arrays[1], rtol=1e-12, atol=1e-14)
 
 
-def test_signs_of_an_entry_stay_apart():
+def test_signs_of_an_entry_stay_separate():
     """Loops store a sum under each sign: ``h[i] != 0`` would be tested at each entry."""
     assert "Ne(" not in str(sympy.diff(Sum(r ** h[i] * x[i], (i, 0, n - 1)), r))
     others = [Sum(Piecewise((x[i] * y[j], sign), (0, True)), (i, 0, n - 1)) for sign in (h[i] >= j + 1, h[i] <= j - 1)]

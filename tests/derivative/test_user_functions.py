@@ -147,7 +147,7 @@ def test_the_notation_of_sympy_itself_is_read():
     assert evaluate(td.gradient(counted, x), values)[0] == differentiate(2 * h(x[0]) * g(2, x[0]), x, values)[0]
 
 
-def test_plain_diff_of_sympys_node_tells_aliases_apart():
+def test_plain_diff_of_sympys_node_distinguishes_aliases():
     """SymPy writes Derivative(g(x[p], x[q]), x[p]) for the first partial; at p = q that would be another one."""
     result = g(x[p], x[q]).diff(x[p])
     assert result.has(Subs)

@@ -88,7 +88,7 @@ def test_one_node_for_each_of_the_graph(expr) -> None:
     assert (len(nodes_of(drawing.source)), len(edges_of(drawing.source))) == graph_size(expr)
 
 
-def test_shared_nodes_stand_once() -> None:
+def test_shared_nodes_are_drawn_once() -> None:
     drawing = td.draw_graph(td.exp(A @ v) * (A @ v) + td.sin(A @ v))
     assert nodes_of(drawing.source).count("*(ij,j->i)") == 1
     assert drawing.text.count("*(ij,j->i)") == 3
@@ -383,7 +383,7 @@ def test_the_picture_shows_what_the_source_says(expr) -> None:
         assert " ".join(words.split()) in " ".join(shown.replace("\xa0", " ").split())
 
 
-def test_children_of_a_tree_stand_in_order() -> None:
+def test_children_of_a_tree_are_in_order() -> None:
     drawing = td.draw_graph(td.einsum("ij,jk,k->i", A, td.sin(X), td.exp(w)) + (y**2) ** v)
     children = [drawn.children for drawn in drawing._clusters[0].nodes]
     laid = svg.Layout(children, [30.0] * len(children))

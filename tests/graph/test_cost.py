@@ -573,6 +573,6 @@ def test_products_with_vectors_where_no_matrix_is_needed(name):
         np.testing.assert_allclose(td.lambdify((P, Q, U, V), expression, backend)(*arrays), expected, rtol=1e-11)
 
 
-def test_a_product_that_is_needed_beside_its_diagonal_is_computed_once():
+def test_a_product_and_its_diagonal_are_computed_once():
     product = P @ Q
     assert td.cost((td.tanh(product), td.diag(product))).operations == 2 * N**3 + N**2

@@ -42,7 +42,7 @@ def random_form(generator, depth=2, products=False):
     ]
 
 
-def test_forms_have_the_values_of_what_they_stand_for():
+def test_forms_have_the_values_of_their_expressions():
     for seed in range(150):
         generator = random.Random(seed)
         forms = [random_form(generator, products=True) for _ in range(3)]

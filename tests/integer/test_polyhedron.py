@@ -72,7 +72,7 @@ def test_empty_systems():
 # Loop nests
 
 
-def test_no_bound_follows_from_what_stands_outside():
+def test_no_bound_follows_from_outer_factors():
     for seed in range(60):
         system = random_system(seed)
         found = nest_of(system)

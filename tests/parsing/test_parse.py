@@ -290,7 +290,7 @@ def test_errors_in_inputs(text):
     assert (caught.value.line, caught.value.column) == (line, column)
 
 
-def test_the_caret_stands_under_the_place():
+def test_the_caret_is_below_the_position():
     with pytest.raises(ParseError) as caught:
         td.parse("declare a 0\nexpression\ta + ä + $ derivative wrt a")
     first, line, caret = str(caught.value).splitlines()

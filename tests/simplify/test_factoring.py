@@ -22,7 +22,7 @@ W = td.TensorSymbol("W", (n, n))
         (W @ h + h, "2*outer(h + W @ h, h)"),
     ],
 )
-def test_a_vector_alone_is_a_unit_matrix_beside_matrices(residual, printed):
+def test_a_vector_among_matrices_is_multiplied_by_a_unit_matrix(residual, printed):
     """``W h + h - s*h`` is ``(W + 1 - diag(s)) h`` with the unit matrix as 1, not with a matrix of ones."""
     value = td.sum(residual**2)
     gradient = td.gradient(value, W)
@@ -32,7 +32,7 @@ def test_a_vector_alone_is_a_unit_matrix_beside_matrices(residual, printed):
     td.check_derivative(gradient, h)
 
 
-def test_a_number_beside_scalars_and_diagonals():
+def test_a_number_with_scalars_and_diagonals():
     total = td.sum((W @ h + h * td.norm(t) + h - s * h + h * td.exp(s)) ** 2)
     td.check_derivative(total, W)
     td.check_derivative(total, h)

@@ -74,7 +74,7 @@ def test_joined_texts():
     assert "Piecewise" not in str(gradient(IndexedSum(remaining**2, (i, 0, N - 1)), x))
 
 
-def test_a_term_that_stands_twice_counts_twice():
+def test_a_repeated_term_counts_twice():
     graph = Graph()
     p = graph.fresh("p")
     body = graph.scalar(Symbol("a"))

@@ -96,7 +96,7 @@ def test_a_product_that_occurs_twice_is_multiplied_out_with_labels_of_its_own():
     assert np.allclose(td.evaluate(gradient, _used(gradient, values)), expected)
 
 
-def test_a_product_that_is_a_term_beside_itself_is_multiplied_out_with_labels_of_its_own():
+def test_a_product_that_is_a_factor_and_a_term_is_multiplied_out_with_own_labels():
     product, z = A @ u, v
     loss = td.tanh(td.dot(product, z + product - td.mean(product) - product))
     values = _values(np.random.default_rng(3))

@@ -96,7 +96,7 @@ def test_differences_of_variables_keep_their_digits():
     np.testing.assert_allclose(slopes, (left - right) * (left + right) / (left**2 * right), rtol=1e-14)
 
 
-def test_each_product_is_taken_apart_once(monkeypatch):
+def test_each_product_is_decomposed_once(monkeypatch):
     """Sums in sums of gated steps took 30 times as long."""
     taken = []
     term = Quotients._term

@@ -107,7 +107,7 @@ def test_a_delta_takes_its_axis_from_the_table():
 
 
 @pytest.mark.parametrize("around", [True, False])
-def test_ranges_stand_at_the_reads_of_a_table_that_depends_on_what_is_around_it(around):
+def test_reads_of_a_table_that_depends_on_outer_indices_have_ranges(around):
     graph = Graph()
     i, p = graph.fresh("i"), graph.fresh("p")
     x = graph.tensor("x", (Affine.of(9),))
@@ -117,7 +117,7 @@ def test_ranges_stand_at_the_reads_of_a_table_that_depends_on_what_is_around_it(
     assert written.op == ("guard" if around else "read")
 
 
-def test_what_stands_at_the_reads_is_small():
+def test_expressions_at_the_reads_are_small():
     graph = Graph()
     i, p = graph.fresh("i"), graph.fresh("p")
     x = graph.tensor("x", (Affine.of(9),))

@@ -107,7 +107,7 @@ def test_stored_values_keep_the_direction_of_their_indices():
     assert not re.search(r"n - \w+ - ", text[text.index("void fill_") : text.index("_scratch(")])
 
 
-def test_a_condition_leaves_a_sum_beside_other_factors():
+def test_a_condition_leaves_a_sum_with_other_factors():
     """Both sums over a, of which one has a factor next to the condition, share their exponentials."""
     a, e, cut = *td.indices("a e"), sympy.Symbol("cut")
     eta, w = td.TensorSymbol("eta", e), td.TensorSymbol("w", e)

@@ -121,7 +121,7 @@ def test_forms_survive_the_round_trip(name):
     assert td.lift(SUMS[name].rewrite(Sum)) == SUMS[name]
 
 
-def test_guards_stand_only_where_a_range_may_be_empty():
+def test_only_ranges_that_may_be_empty_have_guards():
     assert SUMS["whole axis"].rewrite(Sum).limits == ((i, 0, n - 1),)
     assert td.IndexedSum(d[j], (j, 0, i), (i, 0, 4)).rewrite(Sum).limits == ((j, 0, i), (i, 0, 4))
     assert SUMS["may be empty"].rewrite(Sum).limits == ((i, 1, Max(0, n - 2)),)

@@ -85,7 +85,7 @@ def test_names_that_occur_anywhere_are_not_given_away(holder):
     assert result == holder + sympy.sin(name) * name
 
 
-def test_entries_are_read_where_they_stand():
+def test_entries_are_read_in_place():
     """A read behind a condition is not moved in front of it."""
     guarded = Piecewise((x[p - 1] ** 2 + sympy.cos(x[p - 1] + 1), p > 0), (0, True))
     assert sympy.cse(guarded) == ([], [guarded])
