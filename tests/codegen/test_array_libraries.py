@@ -738,7 +738,7 @@ def test_derivatives_of_distances_are_0_at_0(name, jax, torch):
 
 
 def test_infinite_slopes_of_roots_stay(jax):
-    """A root of numbers that are no squares has an infinite slope at 0, and so has that of a negative multiple."""
+    """A root of other numbers than squares has an infinite slope at 0, and so has that of a negative multiple."""
     roots = td.IndexedSum(sympy.sqrt(X_[I_]), (I_, 0, N_ - 1))
     assert np.isinf(jax.grad(td.lambdify(X_, roots, "jax"))(np.zeros(2))).all()
     assert "root(" not in td.generate_code(X_, sympy.sqrt(-2 * td.dot(X_, X_)), "jax")

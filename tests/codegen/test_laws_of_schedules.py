@@ -248,7 +248,7 @@ def test_nests_of_loops_that_can_be_joined():
 
 
 def test_positions_that_a_sum_gives_keep_loops_whole():
-    """A position that is no single value of the loop's index cannot be read again in a second loop."""
+    """A position other than a single value of the loop's index cannot be read again in a second loop."""
     row = [accumulator("r"), loop("k", 0, M, [add("r", Load("c", (J, K)))])]
     read = add("s", Operation("exp", (Operation("mul", (Name("r"), Load("v", (Affine.variable("q"),)))),)))
     summed = [accumulator("q"), loop("k", 0, M, [add("q", Load("idx", (J, K)))])]

@@ -628,7 +628,7 @@ def test_relations_are_reduced_bases():
 
 
 def test_widths_below_coefficients():
-    """Numbers are compared as they are; forms by what the constraints imply."""
+    """Numbers are compared as they are; forms as the constraints imply."""
     for width, coefficient in itertools.product(range(-3, 5), repeat=2):
         expected = width < coefficient and coefficient > 0
         assert values._is_less(Affine.of(width), Affine.of(coefficient), ()) == expected

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from sympy_tensordiff.codegen.lower.segments import Segment, segment_in
+from sympy_tensordiff.codegen.lower.segments import AxisSegment, segment_in
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Constraint, Quotient, Variable, quotient
@@ -113,7 +113,7 @@ class Planner:
         """Whether each place is in one segment of an axis at most, see `segments`."""
         self.increasing: set[str] = set()
         """The integer tensors of which this was used: their entries must not decrease."""
-        self._flattened: dict[tuple[Node, Segment], Node] = {}
+        self._flattened: dict[tuple[Node, AxisSegment], Node] = {}
         self._axes: list[int] = []
         self._forms_in: dict[Node, frozenset[Affine]] = {}
         self._loops: list[int] = []

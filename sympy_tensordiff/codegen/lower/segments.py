@@ -17,7 +17,7 @@ from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows
 
 
-class Segment(NamedTuple):
+class AxisSegment(NamedTuple):
     """Loops over the segments of an axis: ``starts[row] <= place < starts[row + 1]``."""
 
     starts: str
@@ -46,7 +46,7 @@ class Segment(NamedTuple):
         return (*rest, Constraint("ge", self.place), Constraint("ge", self.length - 1 - self.place))
 
 
-def segment_in(node: Node, rows: Rows, variables: Collection[int]) -> Segment | None:
+def segment_in(node: Node, rows: Rows, variables: Collection[int]) -> AxisSegment | None:
     """Return the segment of which `node` depends on the number and the place, in the loops over `variables` with the
     constraints ``rows``. None if there is none, or if other indices of `node` bound the number.
     """
@@ -60,7 +60,7 @@ def segment_in(node: Node, rows: Rows, variables: Collection[int]) -> Segment | 
     return None
 
 
-def _segment_from(low: Constraint, entry: IndirectIndex, rows: Rows, loops: frozenset[int]) -> Segment | None:
+def _segment_from(low: Constraint, entry: IndirectIndex, rows: Rows, loops: frozenset[int]) -> AxisSegment | None:
     """Return the segment that begins at ``entry``, by the constraint ``low`` among `rows`; None if it is not one whose
     number and place are both indices of ``loops``.
     """
@@ -78,4 +78,4 @@ def _segment_from(low: Constraint, entry: IndirectIndex, rows: Rows, loops: froz
     others = [other for other in about if not is_implied(other, (low, high))]
     if any(other.form.atoms() & loops != {row} for other in others):
         return None
-    return Segment(entry.tensor, row, place, (low, high, *others), entry.below - 1)
+    return AxisSegment(entry.tensor, row, place, (low, high, *others), entry.below - 1)
