@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -178,12 +179,24 @@ def test_a_strip_is_read_by_another_loop_over_the_same_strip():
 
 
 def test_a_loop_that_stores_is_no_dead_code():
-    """It stays although the scalar that it also updates is not wanted; a loop that only updates that scalar goes."""
+    """It stays, without the updates of scalars that are not wanted; a loop that only updates such a scalar goes."""
     entry = Load("t", (Affine.variable("i"),))
     rows = Bound(Affine.of(0)), Bound(Affine.of(9))
     storing = Loop("i", rows[:1], rows[1:], (add("s", Name("a")), Set(entry, Name("a"))))
     counting = Loop("j", rows[:1], rows[1:], (add("u", Name("a")),))
-    assert live_statements([accumulator("s"), storing, accumulator("u"), counting], set()) == [
-        accumulator("s"),
-        storing,
+    stores = Loop("i", rows[:1], rows[1:], (Set(entry, Name("a")),))
+    statements = [accumulator("s"), storing, accumulator("u"), counting]
+    assert live_statements(statements, set()) == [stores]
+    assert live_statements(statements, {"s"}) == [accumulator("s"), storing]
+    assert live_statements([Loop("k", rows[:1], rows[1:], tuple(statements))], set()) == [
+        replace(stores, variable="k", body=(stores,))
     ]
+
+
+def test_what_the_next_iteration_uses_is_no_dead_code():
+    """The value of one iteration goes into a sum of the next one, whose entry is stored before the sum grows."""
+    rows = Bound(Affine.of(0)), Bound(Affine.of(9))
+    entry = Load("t", (Affine.variable("i"),))
+    body = (Set(entry, Name("s")), let("v", Name("a")), add("s", Name("v")))
+    statements = [accumulator("s"), Loop("i", rows[:1], rows[1:], body)]
+    assert live_statements(statements, set()) == statements

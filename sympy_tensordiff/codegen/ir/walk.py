@@ -375,13 +375,15 @@ def live_statements(body: Sequence[Statement], wanted: set[str]) -> list[Stateme
     """
     found: list[Statement] = []
     for statement in reversed(body):
-        names = filled(statement)
         if isinstance(statement, If | Loop):
-            inside, known = live_statements(statement.body, wanted), -1
-            while len(wanted) > known:  # what an iteration of a loop computes, the next one may use
+            known = -1
+            while len(wanted) > known:  # an iteration of a loop may use what the one before computes
                 known = len(wanted)
                 inside = live_statements(statement.body, wanted)
+            if not inside:
+                continue
             statement = replace(statement, body=tuple(inside))
+        names = filled(statement)
         stores = any(isinstance(part, Set) and isinstance(part.target, Load) for part in statements([statement]))
         if not names or stores or not wanted.isdisjoint(names):
             wanted |= used_names(statement).union(names, *(map(str, form.atoms()) for form in forms([statement])))
