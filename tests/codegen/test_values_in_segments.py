@@ -118,6 +118,12 @@ def test_values_are_computed_once_for_each_place():
     assert function.source.count(" tanh(") + function.source.count("*tanh(") == 1
 
 
+def test_running_products_in_segments_stay_in_their_loops():
+    """The derivative of a product has products up to and after each place, which go on from place to place."""
+    product = over(td.IndexedProduct(1 + tanh(x[j]), (j, start[t], start[t + 1] - 1)) * y[t], (t, g))
+    assert not td.lambdify((x, y, start), td.gradient(product, x), "llvm").program.increasing
+
+
 def test_texts_stand_for_all_data():
     """A printed module has one program, which does not need starts in an order."""
     text = td.generate_code(ARGUMENTS, ATTENTION, "numpy")

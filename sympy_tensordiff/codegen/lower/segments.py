@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
@@ -48,7 +48,8 @@ class AxisSegment(NamedTuple):
 
 def segment_in(node: Node, rows: Rows, variables: Collection[int]) -> AxisSegment | None:
     """Return the segment of which `node` depends on the number and the place, in the loops over `variables` with the
-    constraints ``rows``. None if there is none, or if other indices of `node` bound the number.
+    constraints ``rows``. None if there is none, if other indices of `node` bound the number, or if a reduction in it
+    runs along the places.
     """
     loops = frozenset(variables)
     own = tuple([row for row in rows if row.form.atoms() & loops <= node.free])
@@ -56,8 +57,16 @@ def segment_in(node: Node, rows: Rows, variables: Collection[int]) -> AxisSegmen
         for entry in data_entries([row.form]) if row.kind == "ge" else ():
             found = _segment_from(row, entry, own, loops)
             if found is not None:
-                return found
+                return None if _has_moving_ranges(node, found.place.atoms() & loops) else found
     return None
+
+
+def _has_moving_ranges(node: Node, variables: Collection[int]) -> bool:
+    """Return whether the range of a reduction in `node` begins or ends at one of `variables`, as in ``Sum_{k < j}``: in
+    the loops over j it is a running sum, and an array of its values would take a sum for each.
+    """
+    reductions = [part for part in reachable(node) if part.op in RANGED]
+    return any(not row.form.atoms().isdisjoint(variables) for part in reductions for row in part.data)
 
 
 def _segment_from(low: Constraint, entry: IndirectIndex, rows: Rows, loops: frozenset[int]) -> AxisSegment | None:
