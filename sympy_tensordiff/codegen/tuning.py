@@ -125,10 +125,10 @@ def tune(function: CompiledFunction, /, *arrays: Any, seconds: float = 30.0, aga
     wanted = function(*arrays)
     sizes = dict(function._checker.known_sizes())
     key = _key(function, arrays, sizes)
-    remaining = None if again else _read(key)
-    if remaining is not None:
+    choice = None if again else _read(key)
+    if choice is not None:
         with contextlib.suppress(TensorDiffError):
-            return _noted(function, _chosen(function, remaining), sizes, remaining)
+            return _noted(function, _chosen(function, choice), sizes, choice)
     gains: dict[str, float] = {}
     best, taken, texts = function, list[Alternative](), {function.source}
     for alternative in _alternatives(function):

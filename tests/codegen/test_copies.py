@@ -86,6 +86,16 @@ def test_equal_steps_run_once():
     assert [array.name for array in found.temporaries] == ["a", "p", "s", "t"]
 
 
+def test_names_of_sizes_are_not_taken_for_axes():
+    """Whatever names replace those of axes, ``x[k + size]`` is not ``x[2*i]``."""
+    sizes = [Affine.variable(name) for name in ("v0", "v", "i0", "k", "_0")]
+    for size in sizes:
+        shifted = entrywise("a", ["j"], [], Load("x", (Affine.variable("j") + size, y)))
+        doubled = entrywise("b", ["i"], [], Load("x", (2 * Affine.variable("i"), y)))
+        product = ContractionStep("result", (0, 2), Operand("a", (0, 1)), Operand("b", (1, 2)))
+        assert [step.array for step in without_aliases(program_of(shifted, doubled, product)).kernels][:2] == ["a", "b"]
+
+
 def test_results_that_are_equal_are_both_filled():
     program = program_of(filled("one"), filled("other"), outputs=("one", "other"))
     assert without_aliases(program) == program

@@ -92,8 +92,8 @@ def print_split_product(add: Set, frame: PrintingContext, additions: Additions) 
             assert frame.mask is not None
             dims = additions.values.varies(frame.mask)
             inside = [factor for factor in factors if additions.values.varies(factor) <= dims]
-            remaining = Operation("select", (frame.mask, product_of(inside), Number(0)))
-            factors = [remaining, *(factor for factor in factors if factor not in inside)]
+            masked = Operation("select", (frame.mask, product_of(inside), Number(0)))
+            factors = [masked, *(factor for factor in factors if factor not in inside)]
     value = product_of(factors)
     add = replace(add, value=Operation("neg", (value,)) if is_negative else value)
     found = _SumOfProducts(frame, add, additions)
@@ -357,17 +357,17 @@ class _SumOfProducts:
                 or not len(load.index) == len(weights.dims) == len(out) == 1
             ):
                 continue
-            (along,), (remaining,) = weights.dims, out
+            (along,), (output_span,) = weights.dims, out
             form = self.values.lanes.image(load.index[0])
-            if self.values.lanes.dims_of(form) != {along, remaining}:
+            if self.values.lanes.dims_of(form) != {along, output_span}:
                 continue
-            rises = slope_along(form, along), slope_along(form, remaining)
+            rises = slope_along(form, along), slope_along(form, output_span)
             if not {*rises} <= {1, -1}:
                 continue
             first = form
-            for span, each in zip((along, remaining), rises, strict=True):
+            for span, each in zip((along, output_span), rises, strict=True):
                 first = first.substitute({span.axis: span.low if each == 1 else span.stop - 1})
-            stop, array = first + remaining.length + along.length - 1, self.values.names(load.array)
+            stop, array = first + output_span.length + along.length - 1, self.values.names(load.array)
             is_whole = first == Affine.of(0) and stop == self.values.shapes[load.array][0]
             part = array if is_whole else f"{array}[{self.values.form(first)}:{self.values.form(stop)}]"
             dialect = self.values.dialect
@@ -446,10 +446,10 @@ def over_widest_range(
     with values.inside(inner):
         inside = [f for f in factors if values.varies(f) <= tied]
     others = [f for f in factors if f not in inside]
-    remaining = Operation("select", (condition_of(rows), product_of(inside), Number(0)))
+    masked = Operation("select", (condition_of(rows), product_of(inside), Number(0)))
     if len(others) > 1 or not all(isinstance(f, Load | Name) for f in others):
         return None
-    value = product_of([*numbers, remaining, *others])
+    value = product_of([*numbers, masked, *others])
     value = Operation("neg", (value,)) if is_negative else value
     factor_names = [f.array if isinstance(f, Load) else f.name for f in others if isinstance(f, Load | Name)]
     conditions = [f"np.isfinite({values.names(f)}).all()" for f in factor_names]
@@ -468,7 +468,7 @@ def print_window(loop: Loop, wide: Loop, frame: PrintingContext, additions: Addi
     add, lanes, values = additions.single_addition(loop.body, frame), frame.lanes, additions.values
     if add is None or add.reduction != "sum" or calls_user_function(add.value) or len(lanes.dims) != 1:
         return False
-    lines, (remaining,) = TextBlock(), lanes.dims
+    lines, (output_span,) = TextBlock(), lanes.dims
     span, inner = additions.narrowing.span(frame._replace(block=lines), wide)
     inner = inner._replace(lanes=lanes.with_outer(span), context=frame.context + loop_rows(wide))
     loads = [load for load in additions.reads_outside(add.value, inner) if len(load.index) == 1]
@@ -477,7 +477,7 @@ def print_window(loop: Loop, wide: Loop, frame: PrintingContext, additions: Addi
         return False
     form, shape = inner.lanes.image(loads[0].index[0]), values.shapes[loads[0].array]
     factors.remove(loads[0])
-    rises = slope_along(form, span), slope_along(form, remaining)
+    rises = slope_along(form, span), slope_along(form, output_span)
     if not {*rises} <= {1, -1}:
         return False
     with values.inside(inner):
@@ -486,13 +486,13 @@ def print_window(loop: Loop, wide: Loop, frame: PrintingContext, additions: Addi
         if any(values.varies(factor) != {span} for factor in weights):
             return False
     first = form.substitute(
-        {span.axis: span.low, remaining.axis: remaining.low if rises[1] == 1 else remaining.stop - 1}
+        {span.axis: span.low, output_span.axis: output_span.low if rises[1] == 1 else output_span.stop - 1}
     )
     first += span.length - 1 if rises[0] == 1 else 0
-    stop, whole = first + remaining.length, shape[0] + span.length - 1
+    stop, whole = first + output_span.length, shape[0] + span.length - 1
     wanted = [
         Constraint("ge", form)
-        for form in (first, whole - stop, shape[0] - 1, _MAX_WINDOW_RATIO * remaining.length - whole)
+        for form in (first, whole - stop, shape[0] - 1, _MAX_WINDOW_RATIO * output_span.length - whole)
     ]
     is_inside = (*inner.context, *shape_rows(loads[0].index, shape))
     known = all(values.prover.proves(row, is_inside) for row in lanes.varying_rows(loop_rows(loop)))

@@ -314,16 +314,14 @@ def shared_memory(program: Program, arrays: Sequence[Array]) -> list[list[Array]
     """
     first: dict[str, int] = {}
     last: dict[str, float] = {}
-    remaining = {array.name for array in arrays}
+    unread = {array.name for array in arrays}
     for position, step in enumerate(program.kernels):
         names = filled_arrays(step)
         first |= {name: position for name in names if name not in first}
         last |= dict.fromkeys((*names, *uses(step).arrays), position)
-        remaining -= set(uses(step).arrays)
+        unread -= set(uses(step).arrays)
     for step in program.kernels:
-        last |= dict.fromkeys(
-            remaining.union(filled_arrays(step)) if isinstance(step, ConstantKernel) else remaining, inf
-        )
+        last |= dict.fromkeys(unread.union(filled_arrays(step)) if isinstance(step, ConstantKernel) else unread, inf)
         first |= (
             dict.fromkeys(filled_arrays(step), -1) if isinstance(step, ConstantKernel) else {}
         )  # before all other steps

@@ -178,10 +178,10 @@ def function_text(step: Kernel | FusedKernels, nest: Nest, names: FormNames, blo
 
 def _entry_text(step: FusedKernels, kernel: Kernel, names: FormNames) -> str:
     """Return a comment on the entries that ``kernel``, one of the kernels of the fused loop ``step``, fills."""
-    remaining = ", of which one row is kept" * any(array.name == kernel.array for array in step.rows)
+    storage = ", of which one row is kept" * any(array.name == kernel.array for array in step.rows)
     added = ", to which each adds" * (kernel.array in step.totals)
     axes = f"[{', '.join(map(names, kernel.axes))}]" if kernel.axes else ""
-    return f"{names(kernel.array)}{axes}{remaining}{added}"
+    return f"{names(kernel.array)}{axes}{storage}{added}"
 
 
 # ---------------------------------------------------------------------------- blocks on several cores

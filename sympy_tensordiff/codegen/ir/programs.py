@@ -433,7 +433,7 @@ class Program:
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()
     increasing: tuple[str, ...] = ()
-    """The arguments whose entries must not decrease. For others the program has to be built without `segments`."""
+    """The integer arrays whose entries must not decrease. For other data the program is built without `segments`."""
     search: Callable[[Sequence[int]], Program] | None = field(default=None, compare=False)
     """Builds the program that searches for wrong data, for the numbers of some checks."""
     structure: str = "."

@@ -115,10 +115,10 @@ def describe(step: Step, shapes: Shapes) -> str:
         lengths = [_form_as_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
         return f"fill {step.array} = {how} of {step.operand}: {'*'.join(lengths)}/3 products"
     if isinstance(step, Recurrence):
-        remaining = ", ".join(f"{one.array} ({one.kind})" for one in step.recorded)
+        recorded = ", ".join(f"{one.array} ({one.kind})" for one in step.recorded)
         order = "backwards" if step.is_reversed else "one after the other"
         return (
-            f"fill {remaining} in {_form_as_factor(step.length)} steps, {order}: {len(step.body.kernels)} kernels each"
+            f"fill {recorded} in {_form_as_factor(step.length)} steps, {order}: {len(step.body.kernels)} kernels each"
         )
     if isinstance(step, Apply):
         operand = f"{step.factored} by {step.operand}" if step.factored else step.operand
@@ -290,9 +290,9 @@ def check_recurrence(step: Recurrence, shapes: Shapes) -> None:
     pairs = [(state.initial, given[state.argument] or one) for state in step.carried]
     pairs += [(array, (step.length, *given[name])) for name, array in step.rows]
     pairs += [(array, given[name] or one) for name, array in step.constants]
-    for remaining in step.recorded:
-        own = results[remaining.result]
-        pairs.append((remaining.array, (step.length, *own) if remaining.kind == "stack" else own))
+    for record in step.recorded:
+        own = results[record.result]
+        pairs.append((record.array, (step.length, *own) if record.kind == "stack" else own))
     pairs += [(state.initial, results[state.result] or one) for state in step.carried]
     for array, shape in pairs:
         if shapes[array] != shape:

@@ -94,9 +94,9 @@ class Lowering(Matrices):
             entry: scalars.Scalar = yield self._read(product, block)
             return entry
         if (asks and not self._must_stay_conditional(node, block)) or self._is_rounded_often(node, block.context):
-            remaining: scalars.Scalar | None = yield self._stored_value(node, block)
-            if remaining is not None:
-                return remaining
+            stored_value: scalars.Scalar | None = yield self._stored_value(node, block)
+            if stored_value is not None:
+                return stored_value
         if node.op == "add":
             yield self._sums_first(node, block)
         if product is not None:
@@ -212,10 +212,10 @@ class Lowering(Matrices):
             # One array for each value would hold no less than is read of it.
             found: scalars.Scalar | None = yield self._selected_factor(node, block)
             return found
-        remaining = yield self._temporary(part, context, shared=True)
-        if remaining is None:
+        temporary = yield self._temporary(part, context, shared=True)
+        if temporary is None:
             return None
-        stored, index = remaining
+        stored, index = temporary
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
 
     def _selected_factor(self, node: Node, block: CodeBlock) -> Recursion[scalars.Scalar | None]:

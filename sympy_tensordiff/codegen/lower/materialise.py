@@ -370,8 +370,8 @@ def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -
         if part is not node:
             if not part.height or part.shape or part.op == "comprehension":
                 continue
-            remaining = part.op in _ARITHMETIC or (part.op == "select" and _is_number(part))
-            if part in elsewhere and remaining and known >= part.free and not calls_user_function(part):
+            is_worth_it = part.op in _ARITHMETIC or (part.op == "select" and _is_number(part))
+            if part in elsewhere and is_worth_it and known >= part.free and not calls_user_function(part):
                 found.append(part)
                 continue
             if part.op == "select":

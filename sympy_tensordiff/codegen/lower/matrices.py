@@ -472,8 +472,8 @@ class Matrices(Storage):
         order = self._orders(matrix, roles, ranges, split)[0]  # what it reads may be known by now
         chosen = self.planner.candidate_over(node, order, [ranges[label] for label in order], around)
         assert chosen is not None
-        remaining = yield self._create_array(chosen, around, tuple(range(len(chosen.axes))), is_operand=True)
-        return remaining.array, chosen.forms
+        created = yield self._create_array(chosen, around, tuple(range(len(chosen.axes))), is_operand=True)
+        return created.array, chosen.forms
 
     def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
         """Return the formula of an entry of `matrix`, an operand of a product in the plan ``split``: the product of its

@@ -396,22 +396,22 @@ def _as_scatter(
     inner = tuple(v for v in variables if v not in indexed)
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
-    remaining = tuple(v for v in variables if v in indexed)
-    if not _are_bounded_in_order(remaining, outer):
-        inner, own, outer, remaining = (), (), bounds, variables
-    if not _are_bounded_in_order(remaining, outer) or not _are_bounded_in_order(inner, own):
+    indexed_variables = tuple(v for v in variables if v in indexed)
+    if not _are_bounded_in_order(indexed_variables, outer):
+        inner, own, outer, indexed_variables = (), (), bounds, variables
+    if not _are_bounded_in_order(indexed_variables, outer) or not _are_bounded_in_order(inner, own):
         return None
     if inner:
         value = graph.reduce(node.op, inner, own, value)
     free = tuple(axis for axis in free if axis not in inside)
-    loops = (*free, *remaining, *inside)
+    loops = (*free, *indexed_variables, *inside)
     tests += tuple(row for row in (*ranges, *outer) if _is_test(row, loops))
     ranges = tuple(row for row in ranges if row not in tests)
     outer = tuple(row for row in outer if row not in tests)
     if not _are_bounded_in_order(loops, (*ranges, *outer)):
         return None
     term = _with_loops_in_order(
-        graph, (*remaining, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value
+        graph, (*indexed_variables, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value
     )
     return replace(term, reduction=cast("Reduction", node.op))
 

@@ -369,7 +369,8 @@ class Storage:
         return list(dict.fromkeys((*map(self.shift_normaliser.with_known_axes, found), *found)))
 
     def _array_containing(self, candidate: StorageCandidate, context: EnclosingLoops | None = None) -> Stored | None:
-        """Return an existing array that stores `candidate` at all of its points; None if there is none.
+        """Return an existing array that stores `candidate` at all of its points, or at those at which the loops of
+        `context` read it; None if there is none.
 
         With the option ``only_rows``, an array filled row by row counts only if the outermost loop of `context` runs
         over its rows.
@@ -456,12 +457,10 @@ class Storage:
         dictionary from the value to a candidate for one array over the whole range, with which the program can be built
         again.
         """
-        remaining = {array.name for array in self.stored_arrays}
+        names = {array.name for array in self.stored_arrays}
         found = {}
         for node, arrays in self.stored.items():
-            own = {
-                array.array: array.candidate for array in arrays if array.array in remaining and array.candidate.axes
-            }
+            own = {array.array: array.candidate for array in arrays if array.array in names and array.candidate.axes}
             if len(own) > 1 and (node.height or is_dear(node)) and node.op != "comprehension":
                 domain = self.shifts.common_domain(list(own.values()))
                 if domain is not None and self._is_known_outside(domain):

@@ -108,7 +108,7 @@ class ArgumentChecker:
         return tuple([check for check in checks if all(row.holds(values) for row in check.violation)])
 
     def increases(self, prepared: PreparedArguments) -> bool:
-        """Return whether the data in the arguments that the program needs in an order do not decrease."""
+        """Return whether the entries of the arrays in ``program.increasing`` do not decrease."""
         arrays = zip(self.arguments, prepared.values, strict=True) if self.program.increasing else ()
         return all(np.all(v[1:] >= v[:-1]) for a, v in arrays if a.name in self.program.increasing)
 

@@ -60,9 +60,9 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
         return None
     wide = fresh("wide")
     before = {name: Name(fresh(f"{name}_before")) for name in added(loop.body)}
-    start = [Set(Name(wide), FALSE), *(Set(remaining, Name(name)) for name, remaining in before.items())]
+    start = [Set(Name(wide), FALSE), *(Set(saved, Name(name)) for name, saved in before.items())]
     near = replace(loop, body=near_angles(loop.body, fresh, wide))
-    again: list[Statement] = [*(Set(Name(name), remaining) for name, remaining in before.items()), loop]
+    again: list[Statement] = [*(Set(Name(name), saved) for name, saved in before.items()), loop]
     return (*start, near, If((Constraint("ge", Affine.variable(wide) - 1),), tuple(again)))
 
 

@@ -153,7 +153,10 @@ def without_aliases(program: Program) -> Program:
 
 
 def _unnamed(step: Step) -> Step:
-    """Return `step` with numbers in place of its names: equal steps compute the same array."""
+    """Return `step` with numbers in place of its own names: equal steps compute the same array.
+
+    The new names are not identifiers, so that no size or argument has one of them.
+    """
     if isinstance(step, ContractionStep):
         labels = {label: n for n, label in enumerate(dict.fromkeys((*step.left.labels, *step.right.labels)))}
         left, right = (
@@ -161,7 +164,7 @@ def _unnamed(step: Step) -> Step:
         )
         return replace(step, array="", left=left, right=right, output=tuple([labels[label] for label in step.output]))
     assert isinstance(step, Kernel)
-    names, entry = Renaming({name: f"v{n}" for n, name in enumerate(own_names(step))}), step.body[-1]
+    names, entry = Renaming({name: f"<{n}>" for n, name in enumerate(own_names(step))}), step.body[-1]
     assert is_store(entry)
     return entrywise("", tuple(map(names.name, step.axes)), names.body(step.body[:-1]), names.value(entry.value))
 

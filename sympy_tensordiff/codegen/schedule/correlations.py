@@ -92,8 +92,8 @@ class _CorrelationFinder:
             return None
         if tiling(found, self.prover.shapes) is None:
             return None
-        remaining = [self.prover.shapes[part.array] for part in gone if part.array in self.flow.temporaries]
-        if not spares_copies(found, remaining):
+        copied = [self.prover.shapes[part.array] for part in gone if part.array in self.flow.temporaries]
+        if not spares_copies(found, copied):
             return None
         check_correlation(found, self.prover)
         return found, gone, last
@@ -221,14 +221,14 @@ _SERVES = 128
 """Products that an entry serves, beyond which a library is faster, which lays out blocks first."""
 
 
-def spares_copies(step: Correlation, remaining: Sequence[tuple[Affine, ...]]) -> bool:
+def spares_copies(step: Correlation, copied: Sequence[tuple[Affine, ...]]) -> bool:
     """Return whether to compute the correlation `step` directly from sliding windows, instead of copying the windows
-    for a library product. This is faster if the copies, with the shapes `remaining`, are large compared with the
+    for a library product. This is faster if the copies, with the shapes `copied`, are large compared with the
     number of multiplications.
 
     Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
     """
-    entries = sum(prod(map(length, shape)) for shape in remaining)
+    entries = sum(prod(map(length, shape)) for shape in copied)
     return prod(length(extent) for _, extent in step.labels) <= _SERVES * entries
 
 

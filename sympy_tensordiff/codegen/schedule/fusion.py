@@ -583,7 +583,7 @@ class _Parts:
 
         def with_one_name(part: Sequence[Statement], is_before: bool) -> list[Statement]:
             """Return the statements ``part`` without definitions of scalars that are equal to an earlier one."""
-            remaining: list[Statement] = []
+            statements_left: list[Statement] = []
             for statement in part:
                 (new,) = Renaming(names).body((statement,))
                 is_own = is_let(new) and times[new.name] == 1 and used_names(new) <= {*values.values()}
@@ -592,8 +592,8 @@ class _Parts:
                     if first != new.name:
                         names[new.name] = first
                         continue
-                remaining.append(new)
-            return remaining
+                statements_left.append(new)
+            return statements_left
 
         self.before = with_one_name(self.before, True)
         self.inside = with_one_name(self.inside, False)

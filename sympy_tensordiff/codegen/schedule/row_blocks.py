@@ -84,8 +84,8 @@ class _RowGroups:
                         break
                 steps.append(made or group[0])
                 group = group[length:]
-        remaining = {str(atom) for shared in self.shared_loops.values() for atom in shared.threads.atoms()}
-        sizes = [size for size in self.sizes if size.name not in self.gone - remaining]
+        used = {str(atom) for shared in self.shared_loops.values() for atom in shared.threads.atoms()}
+        sizes = [size for size in self.sizes if size.name not in self.gone - used]
         program = replace(self.program, sizes=tuple(sizes)).with_steps(steps, gone=self.gone)
         return RowBlocks(program, self.shared_loops)
 

@@ -127,8 +127,8 @@ def scan(
         result: Callable[[str, Any], Any] = partial(_result, parts)
     else:
         result = _StateBlocks(call, updates, length, reverse, checkpoint).result
-    remaining = [result("last" if last else "stack", update) for update in updates]
-    found = tuple(remaining) if call.is_tuple else remaining[0]
+    results = [result("last" if last else "stack", update) for update in updates]
+    found = tuple(results) if call.is_tuple else results[0]
     if outputs is None:
         return found
     values = [result("sum" if total else "stack", output) for output in outputs]
