@@ -45,6 +45,11 @@ FORMS = {
     "later rows": td.IndexedSum(inside(tanh(score(t, j)) ** 2 * score(t, j), j), (t, 1, g - 1)),
     "row before": td.IndexedSum(inside(tanh(score(t - 1, j)) ** 2 * score(t - 1, j), j), (t, 1, g - 1)),
     "chosen rows": over(Piecewise((inside(weights(j) * score(t, j), j) ** 2, Ge(flag[t], 1)), (0, True)), (t, g)),
+    "branches by rows": over(
+        inside(tanh(H[t, 0] * Z[j, 0]) * exp(-Piecewise((x[j] ** 2 * y[t] ** 2, Ge(flag[t], 1)), (x[j] ** 2, True))), j)
+        ** 2,
+        (t, g),
+    ),
     "two": over(inside(tanh(score(t, j)) * score(t, j), j) * inside(tanh(score(t, j)) ** 2, j, other), (t, g)),
     "turned": over(inside(tanh(score(t, n - 1 - j)) * score(t, n - 1 - j), j) ** 2, (t, g)),
     "triangle": over(

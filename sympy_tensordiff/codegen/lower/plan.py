@@ -136,7 +136,7 @@ class Planner:
 
         A value in segments, ``starts[t] <= j < starts[t + 1]``, has no axis t, if ``self.has_segments``.
         """
-        segment = segment_in(node, context.rows, context.variables) if self.has_segments else None
+        segment = segment_in(self.graph, node, context.rows, context.variables) if self.has_segments else None
         if segment is not None:
             self.increasing.add(segment.starts)
             place = node, segment

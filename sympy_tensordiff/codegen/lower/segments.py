@@ -14,7 +14,8 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
 from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
-from sympy_tensordiff.integer.rows import Rows
+from sympy_tensordiff.integer.rows import Rows, shape_rows
+from sympy_tensordiff.simplify.facts import unconditional_reads
 
 
 class AxisSegment(NamedTuple):
@@ -26,7 +27,7 @@ class AxisSegment(NamedTuple):
     place: Affine
     """The index of the axis, perhaps with a sign and an offset."""
     rows: Rows
-    """These two constraints, and the others on ``row``."""
+    """These two constraints, and the range of ``row`` over all segments."""
     length: Affine
     """The length of the axis, by the declared range of ``starts``."""
 
@@ -46,19 +47,36 @@ class AxisSegment(NamedTuple):
         return (*rest, Constraint("ge", self.place), Constraint("ge", self.length - 1 - self.place))
 
 
-def segment_in(node: Node, rows: Rows, variables: Collection[int]) -> AxisSegment | None:
+def segment_in(graph: Graph, node: Node, rows: Rows, variables: Collection[int]) -> AxisSegment | None:
     """Return the segment of which `node` depends on the number and the place, in the loops over `variables` with the
     constraints ``rows``. None if there is none, if other indices of `node` bound the number, or if a reduction in it
     runs along the places.
+
+    It has all segments, whatever further conditions choose some of them, so that all of these read one array. None if
+    `node` would read out of bounds in the others.
     """
     loops = frozenset(variables)
     own = tuple([row for row in rows if row.form.atoms() & loops <= node.free])
     for row in own:
         for entry in data_entries([row.form]) if row.kind == "ge" else ():
-            found = _segment_from(row, entry, own, loops)
+            found = _segment_from(graph, row, entry, own, loops)
             if found is not None:
-                return None if _has_moving_ranges(node, found.place.atoms() & loops) else found
+                moving = found.place.atoms() & loops
+                return (
+                    found if not _has_moving_ranges(node, moving) and _reads_inside(graph, node, own, found) else None
+                )
     return None
+
+
+def _reads_inside(graph: Graph, node: Node, rows: Rows, segment: AxisSegment) -> bool:
+    """Return whether the reads in `node` are in bounds in each ``segment``, without further conditions on its number
+    that are among the constraints ``rows`` of the loops.
+    """
+    about = [row for row in rows if segment.row in row.form.atoms()]
+    if all(is_implied(row, segment.rows) for row in about):
+        return True
+    known = (*segment.rows, *segment.around(rows))
+    return all(is_implied(row, known) for row in unconditional_reads(graph, node, known))
 
 
 def _has_moving_ranges(node: Node, variables: Collection[int]) -> bool:
@@ -69,7 +87,9 @@ def _has_moving_ranges(node: Node, variables: Collection[int]) -> bool:
     return any(not row.form.atoms().isdisjoint(variables) for part in reductions for row in part.data)
 
 
-def _segment_from(low: Constraint, entry: IndirectIndex, rows: Rows, loops: frozenset[int]) -> AxisSegment | None:
+def _segment_from(
+    graph: Graph, low: Constraint, entry: IndirectIndex, rows: Rows, loops: frozenset[int]
+) -> AxisSegment | None:
     """Return the segment that begins at ``entry``, by the constraint ``low`` among `rows`; None if it is not one whose
     number and place are both indices of ``loops``.
     """
@@ -83,8 +103,8 @@ def _segment_from(low: Constraint, entry: IndirectIndex, rows: Rows, loops: froz
     high = Constraint("ge", Affine.variable(IndirectIndex(entry.tensor, (index + 1,), entry.below)) - 1 - place)
     if abs(place.coefficient(variable)) != 1 or index != Affine.variable(row) or high not in rows:
         return None
-    about = [other for other in rows if other not in (low, high) and row in other.form.atoms()]
-    others = [other for other in about if not is_implied(other, (low, high))]
+    limits = (low, high, *shape_rows((index, index + 1), 2 * graph.integers[entry.tensor].shape))
+    others = [other for other in rows if row in other.form.atoms() and not is_implied(other, limits)]
     if any(other.form.atoms() & loops != {row} for other in others):
         return None
-    return AxisSegment(entry.tensor, row, place, (low, high, *others), entry.below - 1)
+    return AxisSegment(entry.tensor, row, place, limits, entry.below - 1)
