@@ -10,6 +10,7 @@ from every import every
 from sympy import Ge, Piecewise, exp, log, tanh
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.ir.work import NOMINAL_SIZE, nominal_work
 
 i, j, k, q, t, n, m, g, d = td.indices("i j k q t n m g d")
 x, y, H, Z = (td.TensorSymbol(name, shape) for name, shape in (("x", n), ("y", g), ("H", (g, d)), ("Z", (n, d))))
@@ -51,6 +52,8 @@ FORMS = {
         (t, g),
     ),
     "two": over(inside(tanh(score(t, j)) * score(t, j), j) * inside(tanh(score(t, j)) ** 2, j, other), (t, g)),
+    "from starts": over(td.IndexedSum(tanh(score(t, j)) ** 2 * score(t, j), (j, start[t], n - 1)), (t, g)),
+    "other ends": over(td.IndexedSum(tanh(score(t, j)) ** 2 * score(t, j), (j, start[t], other[t + 1] - 1)), (t, g)),
     "turned": over(inside(tanh(score(t, n - 1 - j)) * score(t, n - 1 - j), j) ** 2, (t, g)),
     "triangle": over(
         td.IndexedSum(inside(tanh(H[t, q] * score(t, j)) * score(t, j), j), (m, 0, q), (q, 0, d - 1)), (t, g)
@@ -123,10 +126,52 @@ def test_values_are_computed_once_for_each_place():
     assert function.source.count(" tanh(") + function.source.count("*tanh(") == 1
 
 
+def graph_attention():
+    """The squared outputs of attention over the edges of a graph, in rows; the gradients select nodes by data."""
+    neighbour = td.TensorSymbol("neighbour", n, dtype=int, below=g)
+    a, b = td.TensorSymbol("a", d), td.TensorSymbol("b", d)
+
+    def logit(row, place):
+        return over(a[k] * tanh(H[row, k] + H[neighbour[place], k]), (k, d))
+
+    weight = exp(logit(t, j)) / inside(exp(logit(t, i)), i)
+    message = over(H[t, k] * H[neighbour[j], k] * b[k], (k, d))
+    value = over(inside(weight * message, j) ** 2, (t, g))
+    return (H, a, b, start, neighbour), (value, *td.gradient(value, (H, a, b)))
+
+
+def test_the_work_of_graph_attention_is_linear():
+    """No loop runs over rows and places, none turns an array round, and no array is computed twice."""
+    function = td.lambdify(*graph_attention(), "numba")
+    assert nominal_work(function.program) < NOMINAL_SIZE**3
+    assert len(function.program.temporaries) <= 21 and len(function.program.kernels) <= 36
+    assert "n - " not in function.source[function.source.index("def fill") : function.source.index("def run")]
+
+
 def test_running_products_in_segments_stay_in_their_loops():
     """The derivative of a product has products up to and after each place, which go on from place to place."""
-    product = over(td.IndexedProduct(1 + tanh(x[j]), (j, start[t], start[t + 1] - 1)) * y[t], (t, g))
-    assert not td.lambdify((x, y, start), td.gradient(product, x), "llvm").program.increasing
+    factor = 1 - tanh(over(Z[j, k] * H[0, k], (k, d)))
+    product = td.IndexedProduct(factor, (j, start[t], start[t + 1] - 1))
+    value = over(log(y[t] ** 2 * product + 1), (t, g))
+    assert not td.lambdify(ARGUMENTS, (value, td.gradient(value, H)), "numba").program.increasing
+
+
+def test_steps_of_recurrences_stand_for_all_data():
+    """The data of a step are not checked."""
+
+    def step(h):
+        logit = over(tanh(h[t, q] + Z[j, q]) * Z[j, q], (q, d))
+        total = inside(tanh(logit) ** 2 * logit, j) + inside(tanh(logit) * x[j], j) ** 2
+        return td.TensorComprehension(h[t, k] + total, (t, g), (k, d))
+
+    value = td.sum(td.scan(step, H, length=3) ** 2)
+    results = (value, td.gradient(value, H))
+    function = td.lambdify(ARGUMENTS, results, "llvm")
+    plain = td.lambdify(ARGUMENTS, results, "numpy", temporaries=False)
+    for kind in ("all", "any"):
+        arrays = values((9, 4, 3), kind)
+        for found, expected in zip(function(*arrays), plain(*arrays), strict=True):
+            assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_texts_stand_for_all_data():

@@ -1,4 +1,4 @@
-"""Values between limits that data give are stored as those between known limits, with a test of the data."""
+"""Values between limits that data give are stored as those between known limits are."""
 
 from __future__ import annotations
 
@@ -72,6 +72,20 @@ def test_work_is_that_of_known_limits(name):
     value, by, known = FORMS[name]
     work = nominal_work(build_program(ARGUMENTS, results(value, by), rows=True))
     assert work < 1.5 * nominal_work(build_program(ARGUMENTS, results(known, by), rows=True))
+
+
+@every("low", [0, first[t]])
+def test_work_is_that_of_limits_that_are_never_empty(low):
+    """The last index may be negative, and the terms fill an array whose length is at least 0."""
+    work = []
+    for end in (last, Symbol("last", integer=True, positive=True)):
+        chosen = over(
+            loggamma(u + 1) - loggamma(u - Z[t, k] + 1) + (u - Z[t, k]) * log(1 + exp(Z[t, k] * x[0])), (k, d)
+        )
+        terms = exp(u * y[t] - exp(y[t]) - loggamma(u + 1) + chosen)
+        value = over(log(td.IndexedSum(terms, (u, low, end + 8))), (t, g))
+        work.append(nominal_work(build_program((*ARGUMENTS[:-1], end), results(value, (y,)), rows=True)))
+    assert work[0] < 1.1 * work[1]
 
 
 def test_terms_of_segments_get_no_table():

@@ -178,8 +178,7 @@ class Planner:
         forms `forms` in the loops of `context`. None if an axis has no bounds; with ``rounded``, bounds may contain
         quotients.
         """
-        limits = _limits_by_data(forms, axes, context)
-        rows = self._needed(forms, axes, context.inside((), list(limits.values())))
+        rows = self._needed(forms, axes, context)
         if rows is None:
             return None
         lows, highs = [], []
@@ -189,7 +188,7 @@ class Planner:
                 return None
             lows.append(low)
             highs.append(high)
-        return (*rows, *limits), tuple(lows), tuple(highs)
+        return rows, tuple(lows), tuple(highs)
 
     def candidates(self, node: Node, context: EnclosingLoops) -> list[StorageCandidate]:
         """Return descriptions of the arrays that could store the values of `node` in the loops of `context`: first one
@@ -342,7 +341,7 @@ class Planner:
         used = {v for form in forms for v in form.atoms()}
         if are_segments(context.rows, used):
             return None
-        rows = [row for row in (_with_ranges_of_data(row, used) for row in context.rows) if row is not None]
+        rows = [row for row in map(_with_ranges_of_data, context.rows) if row is not None]
         rows += [Constraint("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
@@ -372,43 +371,14 @@ class Planner:
         return tuple(lows), tuple(highs)
 
 
-def _with_ranges_of_data(row: Constraint, used: AbstractSet[Variable]) -> Constraint | None:
+def _with_ranges_of_data(row: Constraint) -> Constraint | None:
     """Return `row`; if it has entries of data, as ``v < start[i + 1]``, the weaker constraint ``v < n`` that holds for
-    all values in their declared range. None if no range is declared, or if both i and v are among the variables
-    ``used`` for the axes of an array.
+    all values in their declared range. None if no range is declared.
     """
     if not data_entries([row.form]):
         return row
-    bound = bound_of_data(row.form, 1) if row.kind == "ge" and not _is_limit_by_data(row, used) else None
+    bound = bound_of_data(row.form, 1) if row.kind == "ge" else None
     return None if bound is None else Constraint("ge", bound)
-
-
-def _is_limit_by_data(row: Constraint, variables: AbstractSet[Variable]) -> bool:
-    """Return whether in `row`, as in ``v >= first[i]``, data bound one of ``variables`` in terms of another one."""
-    inside = {v for entry in data_entries([row.form]) for form in entry.index for v in form.atoms()}
-    return not inside.isdisjoint(variables) and any(v in variables and v not in inside for v, _ in row.form.terms)
-
-
-def _limits_by_data(
-    forms: Sequence[Affine], axes: Sequence[int], context: EnclosingLoops
-) -> dict[Constraint, Constraint]:
-    """Return the constraints of the loops `context` by which data limit one axis of an array in terms of another one,
-    as ``v >= first[i]``, each with the weaker one that holds for all data in their declared range, ``v >= 0``.
-
-    The former are over `axes`, in place of the loop indices ``forms``; {} if an axis is not a single loop index.
-    """
-    names = {
-        v: Affine.variable(axis)
-        for v in context.variables
-        for form, axis in zip(forms, axes, strict=True)
-        if form == Affine.variable(v)
-    }
-    if len(names) < len(axes):
-        return {}
-    others = frozenset(context.variables) - names.keys()
-    limits = [row for row in context.rows if row.kind == "ge" and _is_limit_by_data(row, names.keys())]
-    bounds = [(row, bound_of_data(row.form, 1)) for row in limits if row.form.atoms().isdisjoint(others)]
-    return {row.substitute(names): Constraint("ge", bound) for row, bound in bounds if bound is not None}
 
 
 def are_segments(rows: Rows, used: AbstractSet[Variable]) -> bool:

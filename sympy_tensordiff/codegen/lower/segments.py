@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Constraint
-from sympy_tensordiff.integer.implication import is_implied
 from sympy_tensordiff.integer.indirect import IndirectIndex, data_entries
 from sympy_tensordiff.integer.rows import Rows, shape_rows
-from sympy_tensordiff.simplify.facts import unconditional_reads
 
 
 class AxisSegment(NamedTuple):
@@ -49,34 +47,17 @@ class AxisSegment(NamedTuple):
 
 def segment_in(graph: Graph, node: Node, rows: Rows, variables: Collection[int]) -> AxisSegment | None:
     """Return the segment of which `node` depends on the number and the place, in the loops over `variables` with the
-    constraints ``rows``. None if there is none, if other indices of `node` bound the number, or if a reduction in it
-    runs along the places.
+    constraints ``rows``. None if there is none, or if a reduction in `node` runs along the places.
 
-    It has all segments, whatever further conditions choose some of them, so that all of these read one array. None if
-    `node` would read out of bounds in the others.
+    It has all segments, whatever further conditions choose some of them, so that all of these read one array.
     """
-    loops = frozenset(variables)
-    own = tuple([row for row in rows if row.form.atoms() & loops <= node.free])
-    for row in own:
+    loops = frozenset(variables) & node.free
+    for row in rows:
         for entry in data_entries([row.form]) if row.kind == "ge" else ():
-            found = _segment_from(graph, row, entry, own, loops)
+            found = _segment_from(graph, row, entry, rows, loops)
             if found is not None:
-                moving = found.place.atoms() & loops
-                return (
-                    found if not _has_moving_ranges(node, moving) and _reads_inside(graph, node, own, found) else None
-                )
+                return None if _has_moving_ranges(node, found.place.atoms() & loops) else found
     return None
-
-
-def _reads_inside(graph: Graph, node: Node, rows: Rows, segment: AxisSegment) -> bool:
-    """Return whether the reads in `node` are in bounds in each ``segment``, without further conditions on its number
-    that are among the constraints ``rows`` of the loops.
-    """
-    about = [row for row in rows if segment.row in row.form.atoms()]
-    if all(is_implied(row, segment.rows) for row in about):
-        return True
-    known = (*segment.rows, *segment.around(rows))
-    return all(is_implied(row, known) for row in unconditional_reads(graph, node, known))
 
 
 def _has_moving_ranges(node: Node, variables: Collection[int]) -> bool:
@@ -104,7 +85,4 @@ def _segment_from(
     if abs(place.coefficient(variable)) != 1 or index != Affine.variable(row) or high not in rows:
         return None
     limits = (low, high, *shape_rows((index, index + 1), 2 * graph.integers[entry.tensor].shape))
-    others = [other for other in rows if row in other.form.atoms() and not is_implied(other, limits)]
-    if any(other.form.atoms() & loops != {row} for other in others):
-        return None
     return AxisSegment(entry.tensor, row, place, limits, entry.below - 1)
