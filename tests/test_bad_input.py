@@ -385,7 +385,7 @@ FUNCTIONS = {
                 "least of all",
                 x[0] - oo,
                 UnsupportedError,
-                "oo is not a finite real number; tensors are real: as a value of a choice",
+                "oo is not a finite real number; tensors are real: td.where and Piecewise take it",
             ),
             ("no number", nan * x[0], UnsupportedError, "nan is not a finite real number"),
             ("does not commute", c * x[0], UnsupportedError, "symbol c is not real"),

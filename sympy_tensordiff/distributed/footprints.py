@@ -184,13 +184,15 @@ def index_cases(entry: Any, facts: Rows, min_sizes: Mapping[str, int | None]) ->
         if node is None:
             found.append((case, condition))
             continue
-        options = _affine_cases(node, (*facts, *alternatives(condition, _form_of_integers).systems[0]))
+        systems = alternatives(condition, _form_of_integers).systems
+        known = systems[0] if len(systems) == 1 else ()
+        options = _affine_cases(node, (*facts, *known))
         if options is None or len(pending) + len(found) > MAX_CASES:
             return None
         for value, own in reversed(options):
             both = sympy.And(condition, own)
             systems = alternatives(both, _form_of_integers).systems
-            if systems and not is_empty(systems[0], facts):
+            if not all(is_empty(system, facts) for system in systems):
                 pending.append((case.xreplace({node: value}), both))
     return found
 

@@ -315,7 +315,7 @@ class Reader(ConditionReader):
             return self.graph.const(nan)
         raise UnsupportedError(
             f"the constant {expr} is not a finite real number; tensors are real"
-            + (": as a value of a choice td.where and Piecewise take it" if expr.is_infinite else "")
+            + (": td.where and Piecewise take it as the value of a branch" if expr.is_infinite else "")
             + (f": {way_out(())}" if expr is sympy.I else "")
         )
 

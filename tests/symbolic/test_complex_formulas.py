@@ -76,7 +76,7 @@ def test_the_imaginary_unit_names_the_bases(body):
         (lambda: I * td.sin(x), f"the operand I {real}write two real tensors"),
         (
             lambda: td.softmax(-sympy.oo * x),
-            f"the operand -oo {real}as a value of a choice td.where and Piecewise take it",
+            f"the operand -oo {real}td.where and Piecewise take it as the value of a branch",
         ),
     ):
         with pytest.raises(UnsupportedError, match=message):

@@ -520,7 +520,7 @@ class VectorPrinter(ScalarPrinter):
         if node.function == "mul":
             factors = [self._with_guards(one) if isinstance(one, Operation) else one for one in node.arguments]
             return Operation("mul", tuple(factors))
-        if not is_singular(node, self.nonnegative) or not self._is_data(node.arguments[0]):
+        if not is_singular(node, self.nonnegative) or not self._is_array_value(node.arguments[0]):
             return node
         first, *rest = node.arguments
         if isinstance(first, Operation) and (
@@ -537,7 +537,7 @@ class VectorPrinter(ScalarPrinter):
         masks, texts = self.masks, list[str]()
         needed = [not self.is_safe_without(mask, value, safe) for mask in masks]
         for number, mask in enumerate(masks):
-            if needed[number] and self._is_data(mask) and self.varies(mask) <= self.varies(value):
+            if needed[number] and self._is_array_value(mask) and self.varies(mask) <= self.varies(value):
                 self.masks = masks[:number]
                 texts.append(self.scalar(mask, SUM))
         self.masks = masks
@@ -548,7 +548,7 @@ class VectorPrinter(ScalarPrinter):
             return text, level
         return f"np.where({' & '.join(dict.fromkeys(texts))}, {text}, {self.choice_of(safe, value)})", ATOM
 
-    def _is_data(self, node: Scalar) -> bool:
+    def _is_array_value(self, node: Scalar) -> bool:
         """Return whether `node` is an array or a number computed from arrays, not a number or condition of Python."""
         return bool(self.varies(node)) or not (may_be_static(node) or as_integer_or_condition(node) is not None)
 

@@ -185,7 +185,7 @@ class Binder(TensorNode):
         except TensorDiffError:
             if hooks.notation(rule) or hasattr(self, method):
                 raise
-            return self  # as SymPy's own where there is no such form: a complex body, a bound that is not an index
+            return self  # SymPy leaves what it cannot rewrite: here a complex body, or a bound other than an index
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         """SymPy's hook for `simplify`: simplify the body; before that, eliminate Kronecker deltas if there are any."""

@@ -37,8 +37,9 @@ EXTREMA = Abs, Max, Min
 
 
 class Alternatives(NamedTuple):
-    """The systems of constraints of which one holds wherever a condition does; none of a condition that is false. If
-    ``exact``, they are equivalent to the condition, else it is stronger.
+    """The systems of constraints of which one holds wherever a condition does; none for a condition that is false.
+
+    If ``exact``, one of them holds nowhere else; otherwise they may hold where the condition does not.
     """
 
     systems: tuple[Rows, ...]

@@ -153,7 +153,7 @@ def operand(value: Any, owner: str) -> Expr:
             refuse_moved_conditions(expr)  # the logarithm of a sum of zeros, which nobody wrote
             advice = f": {way_out(())}" if node is S.ImaginaryUnit else ""
             if node in (S.Infinity, S.NegativeInfinity):
-                advice = ": as a value of a choice td.where and Piecewise take it"
+                advice = ": td.where and Piecewise take it as the value of a branch"
             raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real{advice}")
     return expr
 
